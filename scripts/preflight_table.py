@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it o
 
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.facts import DEPLOYMENTS
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.messages import MESSAGES
-from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.rule import Rule
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.rule import MODES, Rule, Transition
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.rules import RULES
 
 PAGE = ROOT / "docs/reference/kube-proxy-backends.md"
@@ -42,11 +42,21 @@ def as_markdown() -> str:
 
 
 def _row(rule: Rule) -> str:
-    change = str(rule.applies) + (", or a mode that stays" if rule.applies.unchanged else "")
     kube_proxy = [str(rule.versions)] + ([f"as a {rule.deployments[0]}"] if rule.deployments != DEPLOYMENTS else [])
     source = rule.source + (" (believed)" if rule.believed else "")
-    cells = (f"[{rule.id}]({ERRORS}#{rule.id})", rule.severity, change, ", ".join(kube_proxy), rule.reads, source)
+    cells = (
+        *(f"[{rule.id}]({ERRORS}#{rule.id})", rule.severity, _change(rule.applies)),
+        *(", ".join(kube_proxy), rule.reads, source),
+    )
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+
+
+def _change(applies: Transition) -> str:
+    """With the modes for which the check also runs where the mode does not change."""
+    modes = [mode for mode in MODES if applies.covers(mode, mode)]
+    if not modes:
+        return str(applies)
+    return f"{applies}, and where the mode stays {'as it is' if len(modes) == len(MODES) else ' or '.join(modes)}"
 
 
 def files() -> Iterator[tuple[Path, str]]:

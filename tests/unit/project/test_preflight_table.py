@@ -34,5 +34,14 @@ def test_a_page_without_its_marks_is_left_alone(page, monkeypatch, tmp_path):
     assert path.read_text(encoding="utf-8") == page
 
 
+def test_a_check_of_one_mode_names_it_where_the_mode_does_not_change():
+    """It does not run for another mode that does not change."""
+    changes = {row.split("](")[0].removeprefix("| ["): row.split(" | ")[2] for row in as_markdown().splitlines()[2:]}
+    assert changes["preflight-nftables-absent"] == "any to nftables, and where the mode stays nftables"
+    assert changes["preflight-tool-missing"] == "any, and where the mode stays as it is"
+    assert changes["preflight-flush-ruleset"] == "any to nftables"
+    assert changes["preflight-node-port-localhost"] == "iptables to any, and where the mode stays iptables"
+
+
 def test_the_page_has_the_table_of_the_rules():
     assert preflight_table.main(["--check"]) == 0
