@@ -70,6 +70,9 @@ DEFAULT_PLACES = {
     **{f"roles/{role}/defaults/main.yml": [rf"^{role}_(?:kubernetes_)?version: {_V}$"] for role in _ROLES},
     **{f"roles/{role}/meta/argument_specs.yml": [rf"^        default: {_V}$"] for role in _ROLES},
     **{f"roles/{role}/README.md": [rf"^\| `{role}_(?:kubernetes_)?version`[^|]* \| str \| `{_V}`"] for role in _ROLES},
+    "docs/binaries.md": [rf"Kubernetes says `v{_V}\+lab`"],
+    "docs/reference/control-plane.md": [rf"^\| `PLANE_KUBERNETES` \| `plane_kubernetes_version` \| `{_V}` \|"],
+    "docs/reference/lab.md": [rf"^download: kubernetes {_V} of dl\.k8s\.io"],
     "mk/proxy.mk": [rf"^MIGRATE_KUBERNETES \?= {_V}$"],
 }
 

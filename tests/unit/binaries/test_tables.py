@@ -135,6 +135,19 @@ def test_the_default_version_is_decided_once(name):
         assert re.findall(pattern, text, re.MULTILINE) == [DEFAULT_KUBERNETES], pattern
 
 
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("README.md", "| Kubernetes in a lab | "),
+        ("docs/binaries.md", "| kubernetes | "),
+        ("roles/kubernetes_binaries/README.md", "| `kubernetes_binaries_version` "),
+    ],
+)
+def test_a_list_of_versions_has_all_that_are_pinned(name, row):
+    (line,) = (line for line in (ROOT / name).read_text().splitlines() if line.startswith(row))
+    assert set(re.findall(r"\d+\.\d+\.\d+", line)) == {path.name for path in (TOOLCHAIN / "kubernetes").iterdir()}
+
+
 def test_another_default_is_written_everywhere(tmp_path, monkeypatch):
     monkeypatch.setattr("scripts.toolchain.ROOT", tmp_path)
     for name in DEFAULT_PLACES:
