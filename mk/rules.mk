@@ -5,7 +5,7 @@ BENCH_KUBERNETES ?= 1.36.4
 
 ##@ Long checks
 .PHONY: rules-matrix
-rules-matrix: packages env-test  ## kube-proxy of each minor version with every setting that changes rules, audited (1 h); as root
+rules-matrix: packages env-test  ## audit each minor version of kube-proxy with every setting (1 h); as root
 	@$(PLAYBOOK) ballast.kube.kubernetes_binaries
 	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.matrix.run $(ARGS)
 

@@ -139,7 +139,7 @@ def test_the_default_version_is_decided_once(name):
     ("name", "row"),
     [
         ("README.md", "| Kubernetes in a lab | "),
-        ("docs/binaries.md", "| kubernetes | "),
+        ("docs/binaries.md", "| kubernetes | kube-apiserver "),
         ("roles/kubernetes_binaries/README.md", "| `kubernetes_binaries_version` "),
     ],
 )
