@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from ..._core.engine.journal import journal_path
-from ..._core.engine.plan import Recorded
+from ..._agent.readiness import ProgramFacts
 from ..._core.engine.readiness import (
     DEPENDENCIES,
     DISABLING,
@@ -30,8 +29,8 @@ from ..._core.engine.readiness import (
     Figure,
     Reading,
 )
-from ..._core.engine.readiness_common import OpenFiles, distribution, failures_answer, pluralize, removal_lines
-from ..._core.text.exposition import Sample, histogram, total
+from ..._core.engine.readiness_common import distribution, failures_answer, pluralize, removal_lines
+from ..._core.text.exposition import histogram, total
 
 NAME = "image_pull_proxy"
 DOWN = "pull-proxy-down"
@@ -90,41 +89,19 @@ class Status:
             return None
 
 
-@dataclass(frozen=True)
-class Facts:
-    """`status` is None if no proxy answers, or if its status has another form."""
-
-    state_dir: str
-    recorded: tuple[Recorded, ...]
-    unfinished: bool  # a run was killed, and no later run has resumed it
-    pid: Optional[int]
-    log: str
-    config: str
-    status: Optional[Status]
-    unlike: tuple[str, ...]  # settings whose value in the file is not in effect
-    config_problem: str  # why the proxy refuses the file, "" if it accepts it
-    missing_packages: tuple[str, ...]
-    install: str  # the command for them on this machine
-    runtimes_away: Mapping[str, str]  # listener to the socket on which no runtime answers
-    metrics: Optional[tuple[Sample, ...]]  # None if they are switched off or could not be read
-    metrics_place: str  # "" if they are switched off
-    open_files: OpenFiles
-    version: str  # of the program's sources; "" if no program is installed
-
-    @property
-    def journal(self) -> str:
-        return journal_path(self.state_dir)
+Facts = ProgramFacts[Status]
 
 
-def reading_of(facts: Facts) -> Reading:
-    present = present_failures(facts)
+def reading_of(facts: Facts, runtimes_away: Mapping[str, str]) -> Reading:
+    """`runtimes_away`: listener to the socket on which no runtime answers."""
+    present = present_failures(facts, runtimes_away)
     answers = {
         ENABLED: _answer_enabled(facts),
         IN_USE: _in_use(facts),
         HEALTHY: _healthy(facts, present),
-        DEPENDENCIES: _dependencies(facts),
+        DEPENDENCIES: _dependencies(facts, runtimes_away),
         DISABLING: _disabling(facts),
-        ROLLBACK: _rollback(facts),
+        ROLLBACK: facts.answer_rollback,
         SCALE: _scale(facts),
         FAILURES: failures_answer(present),
     }
@@ -132,32 +109,18 @@ def reading_of(facts: Facts) -> Reading:
     return Reading(NAME, answers, tuple(present), versions)
 
 
-def present_failures(facts: Facts) -> dict[str, str]:
+def present_failures(facts: Facts, runtimes_away: Mapping[str, str]) -> dict[str, str]:
     """Each known failure mode that is present: its id, and what shows it."""
     texts = {
-        DOWN: _down(facts),
-        SETTINGS_REFUSED: _refusal(facts),
-        RUNTIME_AWAY: "; ".join(
-            f"{name}: nothing responds at {path}" for name, path in sorted(facts.runtimes_away.items())
-        ),
+        DOWN: facts.down("a pull proxy"),
+        SETTINGS_REFUSED: facts.settings_refused,
+        RUNTIME_AWAY: "; ".join(f"{name}: nothing responds at {path}" for name, path in sorted(runtimes_away.items())),
         WAITS_LONG: _waits_long(facts.status),
         OUT_OF_FILES: facts.open_files.text if facts.open_files.verdict == NO else "",
         PACKAGES_MISSING: ", ".join(facts.missing_packages),
-        BROKEN_OFF: f"{facts.journal} records an interrupted run" if facts.unfinished else "",
+        BROKEN_OFF: facts.broken_off,
     }
     return {id: text for id, text in texts.items() if text}
-
-
-def _down(facts: Facts) -> str:
-    if facts.pid is None:
-        return "its service is not running"
-    return "" if facts.status else f"process {facts.pid} runs, but does not respond like a pull proxy of this version"
-
-
-def _refusal(facts: Facts) -> str:
-    if facts.config_problem:
-        return facts.config_problem
-    return f"its values of {', '.join(facts.unlike)} differ from {facts.config}" if facts.unlike else ""
 
 
 def _waits_long(status: Optional[Status]) -> str:
@@ -166,12 +129,11 @@ def _waits_long(status: Optional[Status]) -> str:
 
 
 def _answer_enabled(facts: Facts) -> Answer:
-    titles = tuple(entry.title for entry in facts.recorded)
     status, text = facts.status, "installed"
     if status is not None:
         limit = f"max_in_flight {status.max_in_flight}" if status.max_in_flight else "no limit"
         text = f"installed, with {limit} over {pluralize(len(status.listeners), 'socket')}"
-    return Answer(YES, text, f"{facts.journal}; {_STATUS}", lines=titles)
+    return facts.answer_enabled(text, _STATUS)
 
 
 def _in_use(facts: Facts) -> Answer:
@@ -234,9 +196,9 @@ def _metric_figures(facts: Facts) -> tuple[Figure, ...]:
     return tuple(figures)
 
 
-def _dependencies(facts: Facts) -> Answer:
+def _dependencies(facts: Facts, runtimes_away: Mapping[str, str]) -> Answer:
     how = "`find_spec` of /usr/bin/python3 for each package; a connection to the socket of each runtime"
-    away = [f"runtime of {name} at {path}" for name, path in sorted(facts.runtimes_away.items())]
+    away = [f"runtime of {name} at {path}" for name, path in sorted(runtimes_away.items())]
     missing = [*(f"package {name}" for name in facts.missing_packages), *away]
     if missing:
         remedies = [facts.install] if facts.missing_packages else []
@@ -262,11 +224,6 @@ def _disabling(facts: Facts) -> Answer:
     text = f"{pluralize(len(names), 'kubelet')} must first use its runtime again; running pods continue"
     how = f"the plan of ballast.kube.image_pull_proxy with state: absent, from {facts.journal}"
     return Answer(YES, text, how, lines=(*first, *removal_lines(facts.recorded)))
-
-
-def _rollback(facts: Facts) -> Answer:
-    text = f"the journal has the previous state of all {len(facts.recorded)}"
-    return Answer(YES, text, f"`original` of each entry of {facts.journal}")
 
 
 def _scale(facts: Facts) -> Answer:

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from ..._core.engine.journal import journal_path
-from ..._core.engine.plan import Recorded
+from ..._agent.readiness import ProgramFacts
 from ..._core.engine.readiness import (
     DEPENDENCIES,
     DISABLING,
@@ -27,8 +26,8 @@ from ..._core.engine.readiness import (
     Figure,
     Reading,
 )
-from ..._core.engine.readiness_common import OpenFiles, distribution, failures_answer, pluralize, removal_lines
-from ..._core.text.exposition import Sample, histogram
+from ..._core.engine.readiness_common import distribution, failures_answer, pluralize, removal_lines
+from ..._core.text.exposition import histogram
 
 NAME = "service_proxy"
 DOWN = "service-proxy-down"
@@ -77,29 +76,7 @@ class Status:
             return None
 
 
-@dataclass(frozen=True)
-class Facts:
-    """`status` is None if no program answers, or if its status has another form."""
-
-    state_dir: str
-    recorded: tuple[Recorded, ...]
-    unfinished: bool  # a run was killed, and no later run has resumed it
-    pid: Optional[int]
-    log: str
-    config: str
-    status: Optional[Status]
-    unlike: tuple[str, ...]  # settings whose value in the file is not in effect
-    config_problem: str  # why the program refuses the file, "" if it accepts it
-    missing_packages: tuple[str, ...]
-    install: str  # the command for them on this machine
-    metrics: Optional[tuple[Sample, ...]]  # None if they could not be read
-    metrics_place: str
-    open_files: OpenFiles
-    version: str  # of the program's sources; "" if no program is installed
-
-    @property
-    def journal(self) -> str:
-        return journal_path(self.state_dir)
+Facts = ProgramFacts[Status]
 
 
 def reading_of(facts: Facts) -> Reading:
@@ -110,7 +87,7 @@ def reading_of(facts: Facts) -> Reading:
         HEALTHY: _healthy(facts, present),
         DEPENDENCIES: _dependencies(facts, present),
         DISABLING: _disabling(facts),
-        ROLLBACK: _rollback(facts),
+        ROLLBACK: facts.answer_rollback,
         SCALE: _scale(facts),
         FAILURES: failures_answer(present),
     }
@@ -122,27 +99,15 @@ def present_failures(facts: Facts) -> dict[str, str]:
     """Each known failure mode that is present: its id, and what shows it."""
     status = facts.status
     texts = {
-        DOWN: _down(facts),
-        SETTINGS_REFUSED: _refusal(facts),
+        DOWN: facts.down("a program"),
+        SETTINGS_REFUSED: facts.settings_refused,
         API_LOST: _api_lost(status),
         RULES_BEHIND: _rules_behind(status),
         SERVICES_REFUSED: _list_some(status.refused) if status else "",
         PACKAGES_MISSING: ", ".join(facts.missing_packages),
-        BROKEN_OFF: f"{facts.journal} records an interrupted run" if facts.unfinished else "",
+        BROKEN_OFF: facts.broken_off,
     }
     return {id: text for id, text in texts.items() if text}
-
-
-def _down(facts: Facts) -> str:
-    if facts.pid is None:
-        return "its service is not running"
-    return "" if facts.status else f"process {facts.pid} runs, but does not respond like a program of this version"
-
-
-def _refusal(facts: Facts) -> str:
-    if facts.config_problem:
-        return facts.config_problem
-    return f"its values of {', '.join(facts.unlike)} differ from {facts.config}" if facts.unlike else ""
 
 
 def _api_lost(status: Optional[Status]) -> str:
@@ -164,11 +129,10 @@ def _list_some(texts: Sequence[str]) -> str:
 
 
 def _answer_enabled(facts: Facts) -> Answer:
-    titles = tuple(entry.title for entry in facts.recorded)
     name = facts.status.service_proxy_name if facts.status else ""
     served = f"for Services with label value {name}" if name else "for Services without the label"
     text = f"installed, {served}" if facts.status else "installed"
-    return Answer(YES, text, f"{facts.journal}; {_STATUS}", lines=titles)
+    return facts.answer_enabled(text, _STATUS)
 
 
 def _in_use(facts: Facts) -> Answer:
@@ -223,11 +187,6 @@ def _disabling(facts: Facts) -> Answer:
     how = f"the plan of ballast.kube.service_proxy with state: absent, from {facts.journal}"
     text = "its rules are removed too; this node then no longer reaches the Services that it serves"
     return Answer(YES, text, how, lines=(*first, *removal_lines(facts.recorded)))
-
-
-def _rollback(facts: Facts) -> Answer:
-    text = f"the journal has the previous state of all {len(facts.recorded)}"
-    return Answer(YES, text, f"`original` of each entry of {facts.journal}")
 
 
 def _scale(facts: Facts) -> Answer:
