@@ -9,8 +9,9 @@ Rules decide for the first packet of a connection alone, and conntrack keeps wha
 translated. So after a change, and after rules were missing, entries of conntrack for the Services' destinations are deleted
 that would stay wrong for long: the next packet is a first one.
 
-UDP: those whose endpoint is none that serves. One lives as long as its client goes on sending, and a client of DNS may use the
-same source port for ever. Where a Service has lost its last endpoint or is gone, entries that were translated go.
+UDP: those that lead to no endpoint that serves, by its address and port. One lives as long as its client goes on sending, and a
+client of DNS may use the same source port for ever. Where a Service has lost its last endpoint or is gone, entries that were
+translated go.
 TCP and SCTP: those that were neither translated nor answered. A client repeats its SYN for two minutes, and each SYN prolongs the
 entry, also that of a later connection that happens to have the source port: a moment without rules would cost a busy client
 connections for long after.
@@ -40,7 +41,7 @@ _FILTER_ORIGINAL, _FILTER_REPLY, _PROTOCOL_NUMBER = 1, 2, 1 << 3
 _SEEN_REPLY = 0x2
 _IP, _PROTOCOL = 1, 2
 _SOURCE, _DESTINATION = {4: 1, 6: 3}, {4: 2, 6: 4}
-_NUMBER, _DESTINATION_PORT = 1, 3
+_NUMBER, _SOURCE_PORT, _DESTINATION_PORT = 1, 2, 3
 _UDP = 17
 _NUMBERS = {"TCP": 6, "UDP": _UDP, "SCTP": 132}
 _AF = {4: socket.AF_INET, 6: socket.AF_INET6}
@@ -62,7 +63,8 @@ _OF_UDP = _attribute(_FILTER | _NESTED, _BY_PROTOCOL) + _attribute(
 )
 
 Destination = tuple[int, str, int]  # protocol, address ("" for a node port) and port
-Serving = Mapping[Destination, frozenset[str]]  # the endpoints that serve
+Target = tuple[str, int]  # address and port of an endpoint
+Serving = Mapping[Destination, frozenset[Target]]  # the endpoints that serve
 
 
 class Connection(NamedTuple):
@@ -72,30 +74,32 @@ class Connection(NamedTuple):
     destination: str  # of its first packet
     port: int
     endpoint: str  # that answers: the source of replies
+    endpoint_port: int
     answered: bool
     key: tuple[tuple[int, bytes], ...]  # the attributes by which the kernel knows it
 
 
 def serving_endpoints(ports: Iterable[Ports]) -> Serving:
-    serving: dict[Destination, frozenset[str]] = {}
+    serving: dict[Destination, frozenset[Target]] = {}
     for port in (port for of_service in ports for port in of_service):
-        addresses = frozenset(endpoint.address for endpoint in port.endpoints if endpoint.serving)
+        targets = frozenset((endpoint.address, endpoint.port) for endpoint in port.endpoints if endpoint.serving)
         number = _NUMBERS[port.protocol]
         for address in (port.cluster_ip, *port.external_ips, *port.load_balancer_ips):
-            serving[number, address, port.port] = addresses
+            serving[number, address, port.port] = targets
         if port.node_port:
-            serving[number, "", port.node_port] = addresses
+            serving[number, "", port.node_port] = targets
     return serving
 
 
 def is_stale(connection: Connection, serving: Serving) -> bool:
-    protocol, is_translated = connection.protocol, connection.endpoint != connection.destination
+    protocol, target = connection.protocol, (connection.endpoint, connection.endpoint_port)
+    is_translated = target != (connection.destination, connection.port)
     endpoints = serving.get((protocol, connection.destination, connection.port))
     if protocol != _UDP:
         return bool(endpoints) and not is_translated and not connection.answered
     if endpoints is None:
         endpoints = serving.get((protocol, "", connection.port))
-    if endpoints is None or connection.endpoint in endpoints:
+    if endpoints is None or target in endpoints:
         return False
     # Without endpoints nothing is translated: what was not, may be with a program of the node at this port.
     return bool(endpoints) or is_translated
@@ -147,7 +151,7 @@ class ConnectionCleaner:
     def __init__(self, sink: Sink, fail: Callable[[str], None]) -> None:
         self._sink = sink
         self._fail = fail
-        self._waiting: dict[int, dict[Destination, frozenset[str]]] = {}  # by family
+        self._waiting: dict[int, dict[Destination, frozenset[Target]]] = {}  # by family
         self._changed = threading.Condition()
         self._ended = False
         self._thread = threading.Thread(target=self._work, name="connections", daemon=True)
@@ -203,14 +207,17 @@ def _connection(attributes: Mapping[int, bytes], family: int) -> Optional[Connec
         return None
     answered = bool(int.from_bytes(attributes.get(_STATUS, b""), "big") & _SEEN_REPLY)
     addresses = attributes_of(memoryview(original.get(_IP, b"")))
-    reply = attributes_of(memoryview(attributes_of(memoryview(attributes.get(_REPLY, b""))).get(_IP, b"")))
+    reply = attributes_of(memoryview(attributes.get(_REPLY, b"")))
+    reply_addresses = attributes_of(memoryview(reply.get(_IP, b"")))
+    reply_protocol = attributes_of(memoryview(reply.get(_PROTOCOL, b"")))
     kinds = ((_ORIGINAL, _NESTED), (_ID, 0), (_ZONE, 0))
     key = tuple((kind | flag, attributes[kind]) for kind, flag in kinds if kind in attributes)
     try:
         destination = socket.inet_ntop(_AF[family], addresses[_DESTINATION[family]])
-        endpoint = socket.inet_ntop(_AF[family], reply[_SOURCE[family]])
+        endpoint = socket.inet_ntop(_AF[family], reply_addresses[_SOURCE[family]])
         port = int.from_bytes(protocol[_DESTINATION_PORT], "big")
-        return Connection(number, destination, port, endpoint, answered, key)
+        endpoint_port = int.from_bytes(reply_protocol[_SOURCE_PORT], "big")
+        return Connection(number, destination, port, endpoint, endpoint_port, answered, key)
     except KeyError:  # of the other family: some kernels list both
         return None
 

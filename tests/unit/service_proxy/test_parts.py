@@ -73,9 +73,17 @@ def dns(protocol: str = "UDP", endpoints: tuple[Endpoint, ...] = ENDPOINTS, **fi
 
 
 def connection(
-    endpoint: str, *, protocol: int = UDP, to: str = "10.96.0.10", port: int = 53, answered: bool = False
+    endpoint: str,
+    endpoint_port: int = 0,
+    *,
+    protocol: int = UDP,
+    to: str = "10.96.0.10",
+    port: int = 53,
+    answered: bool = False,
 ) -> Connection:
-    return Connection(protocol, to, port, endpoint, answered, ())
+    """To port 53 of `endpoint`, or to the port that it asks for where it is not translated."""
+    target = endpoint_port or (port if endpoint == to else 53)
+    return Connection(protocol, to, port, endpoint, target, answered, ())
 
 
 @pytest.mark.parametrize("answered", [False, True])
@@ -98,6 +106,24 @@ def test_a_connection_of_udp_is_stale_whose_endpoint_does_not_serve(
 ) -> None:
     found = connection(endpoint, to=destination, port=port, answered=answered)
     assert is_stale(found, serving_endpoints([(dns(),)])) == stale
+
+
+def test_a_connection_of_udp_to_another_port_of_an_endpoint_is_stale() -> None:
+    """As after a change of targetPort: the same pods serve at another port."""
+    serving = serving_endpoints([(dns(),)])
+    assert is_stale(connection("10.1.0.1", 5353), serving)
+    assert is_stale(connection("10.1.0.1", 5353, to="192.168.1.10", port=30053), serving)
+    assert not is_stale(
+        connection("10.1.0.1", 5353), serving_endpoints([(dns(endpoints=(Endpoint("10.1.0.1", 5353),)),)])
+    )
+
+
+def test_an_endpoint_of_the_nodes_network_is_a_translation_by_port_alone() -> None:
+    node = "192.168.1.10"
+    none = serving_endpoints([(dns(endpoints=()),)])
+    assert is_stale(connection(node, 53, to=node, port=30053), none)
+    own = serving_endpoints([(dns("TCP", (Endpoint(node, 5353),), external_ips=(node,)),)])
+    assert not is_stale(connection(node, 5353, protocol=TCP, to=node), own)  # its SYN may be answered at any moment
 
 
 def test_without_endpoints_what_was_translated_is_stale() -> None:
