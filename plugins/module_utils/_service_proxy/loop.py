@@ -345,8 +345,12 @@ class Loop:
         self._refused = now
 
     def _report_checks(self) -> None:
-        # A family that the node has no address of serves nobody.
-        served = {family: at.node_ports for family, at in self._circumstances.items() if at.view.node.primary}
+        # A family that the node has no address of serves nobody, and neither does one whose nodePortAddresses fit none.
+        served = {
+            family: at.node_ports
+            for family, at in self._circumstances.items()
+            if at.view.node.primary and (at.node_ports.all_local or at.node_ports.addresses)
+        }
         addresses = {family: () if ports.all_local else tuple(ports.addresses) for family, ports in served.items()}
         checks = HealthChecks(
             tuple(check for family in served for check in self._tallies[family].health_checks()), addresses

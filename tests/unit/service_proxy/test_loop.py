@@ -518,6 +518,19 @@ def test_health_checks_count_the_ready_endpoints_of_this_node(world: World) -> N
     assert world.of(ports.HealthChecks)[-1].checks == ()
 
 
+def test_node_port_addresses_that_fit_no_address_answer_no_health_check(world: World) -> None:
+    item = web("a")
+    item["spec"] |= {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 31000}
+    world.api.put("Service", item)
+    world.loop.take_settings(ports.LoopSettings(NODE_NAME, {**DOCUMENT, "nodePortAddresses": ["172.31.0.0/16"]}))
+    world.loop.turn()
+    assert world.of(ports.HealthChecks)[-1] == ports.HealthChecks((), {6: ()})  # all of IPv6, which nothing limits
+    world.loop.take_settings(ports.LoopSettings(NODE_NAME, {**DOCUMENT, "nodePortAddresses": ["192.168.0.0/16"]}))
+    world.loop.turn()
+    assert world.of(ports.HealthChecks)[-1].addresses == {4: ("192.168.1.10",), 6: ()}
+    assert [check.port for check in world.of(ports.HealthChecks)[-1].checks] == [31000]
+
+
 def names_of(tables: Iterable[Optional[Table]]) -> set[str]:
     return {table.name for table in tables if table is not None}
 
