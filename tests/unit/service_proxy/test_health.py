@@ -54,7 +54,8 @@ def statuses(made: Health, now: float) -> tuple[int, int, int]:
         ([programmed(1.0), NodeState("n1", deleting=True)], 2.0, (503, 200, 200)),
         ([programmed(1.0), NodeState("n1", to_be_deleted=True)], 2.0, (503, 200, 200)),
         ([programmed(1.0), NodeState("n1", deleting=True), NodeState("n1")], 2.0, (200, 200, 200)),
-        ([programmed(1.0), NodeState("n1", known=False)], 2.0, (200, 200, 200)),
+        ([programmed(1.0), NodeState("n1", known=False)], 2.0, (503, 200, 200)),
+        ([programmed(1.0), NodeState("n1", known=False), NodeState("n1")], 2.0, (200, 200, 200)),
     ],
 )
 def test_statuses(reports: Sequence[Report], now: float, expected: tuple[int, int, int]) -> None:

@@ -7,7 +7,7 @@
 | path | 503 where |
 |---|---|
 | /livez | a change has waited for longer than two syncPeriods |
-| /healthz | as /livez, or the Node is being deleted, or has the taint ToBeDeletedByClusterAutoscaler |
+| /healthz | as /livez, or the API has no such Node, or it is being deleted or has the taint ToBeDeletedByClusterAutoscaler |
 | /readyz | as /livez, or the rules were not in force yet since the start. kube-proxy has no such path |
 """
 
@@ -47,7 +47,7 @@ class Health:
                 self._waiting_since.setdefault(family, report.at)
             self._updated_at.update(dict.fromkeys(report.families, report.at))
         elif isinstance(report, NodeState):
-            self._eligible = not (report.deleting or report.to_be_deleted)
+            self._eligible = report.known and not (report.deleting or report.to_be_deleted)
 
     def is_healthy(self, now: float) -> bool:
         return all(self._is_current(family, now) for family in self._waiting_since)
