@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from .._core.kube.objects import is_ours
 from .._core.text.errors import BallastError
+from .._core.text.json_text import mapping_in
 from .messages import MESSAGES
-from .objects import build_objects
+from .objects import RUN_LABEL, build_objects
 from .request import PRESENT, FleetRunRequest
 from .slices import CANARY, SLICE
 from .state import RunState
@@ -58,11 +59,13 @@ def _of_jobs(request: FleetRunRequest, state: RunState) -> Next:
 
 
 def refuse(request: FleetRunRequest, state: RunState) -> None:
-    """A namespace that is not ours, and one with a run of another request."""
-    if state.namespace is not None and not is_ours(state.namespace):
+    """A Namespace of somebody else or of another feature, and one with a run of another request."""
+    if state.namespace is None:
+        return
+    labels = mapping_in(state.namespace, "metadata", "labels")
+    if not is_ours(state.namespace) or not RUN_LABEL.items() <= labels.items():
         raise foreign_error("Namespace", request.namespace)
-    digest = state.digest(request.namespace)
-    if request.state == PRESENT and digest and digest != request.digest:
+    if request.state == PRESENT and not state.is_terminating and state.digest != request.digest:
         raise MESSAGES.error("fleet-run-other", namespace=request.namespace)
 
 

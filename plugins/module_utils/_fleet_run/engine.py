@@ -110,13 +110,14 @@ class _Run:
         self._api = _api(ctx)
         self._at_work: list[str] = []  # slices that have a line
         self._logged: set[str] = set()  # pods that have ended, and whose logs are written
+        self._uid = ""  # of the Namespace that this command follows
         self.report: Optional[FleetReport] = None
         self.files: list[str] = []
 
     def go_on(self) -> None:
         """Until nothing is left of the run."""
         while True:
-            state = self._patiently(lambda: read_run(self._request, self._api))
+            state = self._look()
             self._write_logs([pod for pod in state.pods if pod.phase in _ENDED])
             step = next_step(self._request, state, is_gathered=self.report is not None)
             if step.kind == END:
@@ -137,14 +138,26 @@ class _Run:
                 self._ctx.progress.waiting("namespace", "being removed")
                 self._ctx.host.sleep(_POLL_SECONDS)
 
+    def _look(self) -> RunState:
+        """A run that is ended while it is followed must not be begun again: whoever ended it wants no further node changed."""
+        state = self._patiently(lambda: read_run(self._request, self._api))
+        is_followed = self._request.state == PRESENT and self.report is None
+        if is_followed and self._uid and state.uid != self._uid:
+            raise MESSAGES.error("fleet-run-removed", namespace=self._request.namespace)
+        self._uid = state.uid
+        return state
+
     def _make(self, state: RunState) -> None:
+        """Up to an object that is there now: another command may make the same, or another run."""
         objects = build_objects(self._request)
         actual = {path: state.objects.get(path) for path in objects}
         for step in object_steps(objects, actual, present=True, foreign=foreign_error):
             if step.before is None:
                 self._ctx.progress.started(step.title, f"make {step.title}")
-                self._once(lambda step=step: apply_step(self._api, step))  # type: ignore[misc]
+                is_made = self._once(lambda step=step: apply_step(self._api, step))  # type: ignore[misc]
                 self._ctx.progress.done(step.title)
+                if not is_made:
+                    return
 
     def _start(self, job: str) -> None:
         body = build_job(self._request, job)
@@ -214,13 +227,15 @@ class _Run:
             path = job_path(self._request.namespace, job)
             self._patiently(lambda path=path: self._api.delete(path, {"propagationPolicy": "Background"}))  # type: ignore[misc]
 
-    def _once(self, create: Callable[[], object]) -> None:
-        """Where its answer was lost, the object is there: the next look finds it."""
+    def _once(self, create: Callable[[], object]) -> bool:
+        """False where the object is there, made by another command or by a request whose answer was lost: the next look says which."""
         try:
             self._patiently(create)
         except PeerError as error:
             if error.id != "core-api-conflict":
                 raise
+            return False
+        return True
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         """The run goes on without us: an API server that is away is waited for."""

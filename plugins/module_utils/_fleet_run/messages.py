@@ -40,7 +40,7 @@ MESSAGES = Messages(
         Message(
             id="fleet-run-foreign",
             error=UserError,
-            text="{kind} {name} exists and was not created by this collection",
+            text="{kind} {name} exists and was not created by a fleet run",
             remedy="choose another namespace: -e fleet_namespace=NAME",
         ),
         Message(
@@ -49,6 +49,12 @@ MESSAGES = Messages(
             text="namespace {namespace} has another fleet run with different variables, hosts or files",
             remedy="follow it with the command that started it, or end "
             "it: ansible-playbook ballast.kube.fleet_run -e fleet_state=absent",
+        ),
+        Message(
+            id="fleet-run-removed",
+            error=PeerError,
+            text="namespace {namespace} was removed before this command had a report: the run was ended, or another command finished it",
+            remedy="see what each node has: ansible-playbook ballast.kube.kube_proxy_audit; the same command starts a new run",
         ),
         Message(
             id="fleet-run-away",

@@ -22,7 +22,7 @@ from .slices import CANARY, SLICE
 NAME = "ballast-fleet-run"
 CONTAINER = "worker"
 RUN_LABEL = {"app.kubernetes.io/name": NAME}
-DIGEST = "ballast.dev/fleet-run"  # annotation of the Secret
+DIGEST = "ballast.dev/fleet-run"  # annotation of the Namespace: who makes it has it, and it goes last
 STOPPED = 3  # status of a worker whose slice ended early; it is not tried again
 _RETRIES = 3  # of a worker that crashed
 _GRACE_SECONDS = 300  # a worker that is evicted finishes its batch
@@ -62,7 +62,7 @@ def build_objects(request: FleetRunRequest) -> dict[str, Object]:
     """By path, in the order of creation; without the Jobs."""
     space = request.namespace
     names = [NAME, *map(report_name, request.slices.by_name)]
-    head = _head("v1", "Namespace", space)
+    head = _head("v1", "Namespace", space, **{DIGEST: request.digest})
     files = {name: base64.b64encode(data).decode() for name, data in request.secret.items()}
     return {
         namespace_path(space): {**head, "metadata": {**head["metadata"], "labels": {**OURS, **RUN_LABEL, **_SECURITY}}},
@@ -71,7 +71,7 @@ def build_objects(request: FleetRunRequest) -> dict[str, Object]:
         record_path(space): {**_head("v1", "ConfigMap", NAME), "data": {MAX_FAIL: str(request.max_fail)}},
         **{report_path(space, name): _head("v1", "ConfigMap", report_name(name)) for name in request.slices.by_name},
         secret_path(space): {
-            **_head("v1", "Secret", NAME, **{DIGEST: request.digest}),
+            **_head("v1", "Secret", NAME),
             "type": "Opaque",
             "data": files,
         },

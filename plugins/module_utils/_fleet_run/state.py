@@ -23,7 +23,6 @@ from .objects import (
     namespace_path,
     record_path,
     report_name,
-    secret_path,
 )
 from .record import Record, read_record
 from .request import PRESENT, FleetRunRequest
@@ -66,10 +65,15 @@ class RunState:
     def is_terminating(self) -> bool:
         return bool(mapping_in(self.namespace, "metadata").get("deletionTimestamp"))
 
-    def digest(self, namespace: str) -> str:
-        """Of the run that is there; "" where its Secret is not."""
-        secret = self.objects.get(secret_path(namespace))
-        return str(mapping_in(secret, "metadata", "annotations").get(DIGEST, ""))
+    @property
+    def uid(self) -> str:
+        """Of the Namespace of a run that is not being removed."""
+        return "" if self.is_terminating else str(mapping_in(self.namespace, "metadata").get("uid", ""))
+
+    @property
+    def digest(self) -> str:
+        """Of the run that is there."""
+        return str(mapping_in(self.namespace, "metadata", "annotations").get(DIGEST, ""))
 
 
 def read_run(request: FleetRunRequest, api: Api) -> RunState:
