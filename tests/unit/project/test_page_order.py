@@ -68,6 +68,12 @@ def has(text: str, quoted: str) -> bool:
     return re.search(".*".join(re.escape(part.strip()) for part in quoted.split("...")), text) is not None
 
 
+@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=page_of)
+def test_a_quoted_error_is_as_the_table_has_it(path):
+    quoted = [(text, id) for text, id in QUOTED.findall(path.read_text(encoding="utf-8")) if id in TEXTS]
+    assert [(text, id, TEXTS[id]) for text, id in quoted if not has(TEXTS[id], text)] == []
+
+
 def test_there_are_pages():
     assert len(PAGES) > 10
 

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import pytest
 import yaml
 
 from ansible_collections.ballast.kube.plugins.module_utils._balloon import table as balloon_table
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent import main as reconciler
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent import settings as reconciler_settings
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent import status as reconciler_status
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._lab import summary as lab_summary
 from ansible_collections.ballast.kube.plugins.module_utils._production_readiness import info, summary
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy import main as pull_proxy
@@ -27,6 +29,7 @@ from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.kube_proxy_prev
 from tests.unit.balloon.sized import amount, balloon, fleet, node
 from tests.unit.fakes import FakeHost
 from tests.unit.fleet.test_kube_proxy_reports import asked, look, names
+from tests.unit.lab import given as lab
 from tests.unit.readings import FEATURES, host, reading, reading_off
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -63,6 +66,12 @@ def message(playbook: str, task: str = "Print the summary", **values: Any) -> st
     (found,) = (one["ballast.kube.playbook_message"]["msg"] for one in tasks if one["name"] == task)
     template = jinja2.Template("\n".join(found) if isinstance(found, list) else found)
     return str(template.render(**values))
+
+
+def test_form_of_an_error() -> None:
+    with pytest.raises(BallastError) as caught:
+        lab.request(topology={"nodes": [{"name": "n1"}, {"name": "n2", "proxy_backend": "nftable"}]})
+    assert_shown("docs/errors.md", str(caught.value))
 
 
 def test_readiness_of_a_lab() -> None:
