@@ -46,13 +46,9 @@ highlight_language = "none"
 
 
 def pages(root: Path = ROOT) -> list[Path]:
-    """The Markdown pages of the site, relative to the checkout."""
-    places = [
-        *sorted(root.glob("*.md")),
-        *sorted((root / "docs").rglob("*.md")),
-        *sorted(root.glob("roles/*/README.md")),
-    ]
-    return [place.relative_to(root) for place in places]
+    """The Markdown pages of the site, relative to the checkout. Of a role its own page, none of the files that it ships."""
+    every = [page.relative_to(root) for page in markdown.pages(root)]
+    return [page for page in every if page.parts[0] != "roles" or page.match("roles/*/README.md")]
 
 
 def navigation(root: Path = ROOT) -> dict[str, list[str]]:

@@ -1,13 +1,16 @@
 # Copyright (c) 2026, ballast.kube contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Blocks, links and anchors of a Markdown page, as far as our own pages use Markdown."""
+"""The Markdown pages of the project; blocks, links and anchors of a page, as far as our own pages use Markdown."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.written import ROOT
 
 PARAGRAPH, HEADING, CELL = "paragraph", "heading", "cell"
 _FENCE = re.compile(r"\s*(```+|~~~+)")
@@ -37,6 +40,11 @@ class Line:
     text: str
     in_code: bool
     generated: bool  # between the marks of a program that writes this part of the page
+
+
+def pages(root: Path = ROOT) -> list[Path]:
+    """Those that a person reads, CHANGELOG.md among them."""
+    return [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md")), *sorted((root / "roles").rglob("*.md"))]
 
 
 def lines(page: str) -> Iterator[Line]:

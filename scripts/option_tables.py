@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from scripts import markdown
 from scripts.written import ROOT, between_marks, run
 
 sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
@@ -51,7 +52,7 @@ class Row(NamedTuple):
 
 
 def pages() -> Iterator[Path]:
-    for place in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("roles/*/README.md"))):
+    for place in markdown.pages():
         if _MARK.search(place.read_text(encoding="utf-8")):
             yield place
 

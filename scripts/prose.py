@@ -154,7 +154,7 @@ def files(places: Sequence[Path]) -> list[Path]:
 
 def _every_file() -> Iterator[Path]:
     """CHANGELOG.md is made of the fragments."""
-    yield from (ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md"))
+    yield from (page for page in markdown.pages() if page.name != "CHANGELOG.md")
     for name in _SHIPPED:
         yield from (path for path in (ROOT / name).rglob("*") if path.is_file())
     yield from (ROOT / "Makefile", ROOT / "galaxy.yml")

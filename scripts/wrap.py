@@ -73,9 +73,9 @@ def files() -> Iterator[tuple[Path, str]]:
 
 def pages() -> list[Path]:
     """Those that are written by hand, at least in part."""
-    every = [ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "roles").rglob("*.md")]
-    generated = {path for path in (ROOT / "docs/reference").glob("errors-*.md") if path.name != "errors-core.md"}
-    return sorted(set(every) - generated)
+    errors = {path for path in (ROOT / "docs/reference").glob("errors-*.md") if path.name != "errors-core.md"}
+    generated = {ROOT / "CHANGELOG.md", *errors}
+    return [page for page in markdown.pages() if page not in generated]
 
 
 def main(arguments: list[str]) -> int:
