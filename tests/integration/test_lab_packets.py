@@ -105,6 +105,19 @@ DROPPING = {
         "ip filter ufw-reject-input: reject",
         "iptables -I INPUT -i ballast-lab -j ACCEPT",
     ),
+    "an output policy, as one that limits what leaves": (
+        "table inet fw { chain out { type filter hook output priority 0; policy drop; ct state established,related accept; } }",
+        "from this host to nodes",
+        "inet fw out: policy drop",
+        "nft insert rule inet fw out oifname ballast-lab accept",
+    ),
+    "an output policy that drops replies too, of packets with a mark": (
+        """table inet fw { chain marks { type route hook output priority -150; meta mark set 0xd4; }
+            chain out { type filter hook output priority 0; policy drop; } }""",
+        "from this host to nodes",
+        "inet fw out: policy drop",
+        "nft insert rule inet fw out oifname ballast-lab accept",
+    ),
     "both": (
         """table inet fw { chain in { type filter hook input priority 0; policy drop; }
             chain through { type filter hook forward priority 0; policy drop; } }""",

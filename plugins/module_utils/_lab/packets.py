@@ -6,9 +6,10 @@
 
     namespace 1 (a node, a pod) -- bridge -- namespace 2 (a node, a pod)
 
-A pod connects to the other pod, by way of the host (hook forward), and a node to the API server's port on the bridge (hook input). Policies,
-rules, sets and chains of any program decide as they will for the lab, so nothing is guessed from them. What drops a packet is asked
-of the kernel, which traces packets for nftables (and so for iptables-nft), not for iptables-legacy.
+A pod connects to the other pod, by way of the host (hook forward), a node to the API server's port on the bridge (hook input), and the host
+to a kubelet's (hook output), as an API server does for logs and webhooks. Policies, rules, sets and chains of any program decide as they
+will for the lab, so nothing is guessed from them. What drops a packet is asked of the kernel, which traces packets for nftables (and so for
+iptables-nft), not for iptables-legacy.
 
 No rule of this project could overrule theirs (a drop is final, an accept ends only its own chain), and none is written into chains of others: so the
 error names the rules to add.
@@ -33,8 +34,9 @@ from .messages import MESSAGES
 _SECONDS = 30
 _CONNECT_SECONDS = 2
 _POD_PORT = 8080
-FORWARD, INPUT = "forward", "input"
-_TABLES_OF_IPTABLES = tuple((family, "filter", chain) for family in ("ip", "ip6") for chain in ("INPUT", "FORWARD"))
+_KUBELET_PORT = 10250
+FORWARD, INPUT, OUTPUT = _HOOKS = "forward", "input", "output"
+_TABLES_OF_IPTABLES = tuple((family, "filter", hook.upper()) for family in ("ip", "ip6") for hook in _HOOKS)
 _IPV6_SETTINGS = "/proc/sys/net/ipv6/conf"
 
 # Its arguments: seconds, then for each connection a name, the namespaces and addresses of both ends, and a port. "" is the host's namespace.
@@ -67,8 +69,11 @@ for name, source, address, target, to, port in zip(*(words[n::6] for n in range(
         print(name)
 """
 _DROPS = re.compile(
-    r"^trace id \w+ (?P<chain>(?:ip6?|inet|bridge) \S+ \S+) (?:rule (?P<rule>.*) \(verdict drop\)|.*policy drop)\s*$"
+    r"^trace id (?P<id>\w+) (?P<chain>(?:ip6?|inet|bridge) \S+ \S+) "
+    r"(?:rule (?P<rule>.*) \(verdict drop\)|.*policy drop(?: meta mark \S+)?)\s*$"
 )
+# Of a packet's interfaces, the hook has those that are known by then: both when it is forwarded.
+_PACKETS = re.compile(r'^trace id (?P<id>\w+) .* packet: (?P<iif>iif "[^"]*")? ?(?P<oif>oif "[^"]*")?')
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,7 @@ class Paths:
         words = [FORWARD, first, self.pods[0], second, self.pods[1], str(_POD_PORT)] if forwards else []
         if self.api_port is not None:
             words += [INPUT, first, self.nodes[0], "", self.address, str(self.api_port)]
+            words += [OUTPUT, "", self.address, first, self.nodes[0], str(_KUBELET_PORT)]
         return words
 
 
@@ -140,35 +146,66 @@ def find_dropped(host: Host, paths: Paths) -> list[BallastError]:
         dropped, traced = _connect(host, paths, connections, trace=True)
     if not dropped:  # a busy machine, which was only late
         return []
-    drops = [match for match in map(_DROPS.match, traced) if match]
-    chains = list(dict.fromkeys(match["chain"] for match in drops))
-    if not chains:
+    drops = _read_drops(traced)
+    if not drops:
         where = "the rule is unknown: the kernel cannot trace packets in iptables-legacy"
         return [MESSAGES.error("lab-firewall", what=_describe(dropped), found=where, commands=_legacy(paths, dropped))]
-    where = "; ".join(dict.fromkeys(f"{match['chain']}: {match['rule'] or 'policy drop'}" for match in drops))
-    commands = "; ".join(dict.fromkeys(command for chain in chains for command in _commands(chain, paths, dropped)))
-    return [MESSAGES.error("lab-firewall", what=_describe(dropped), found=where, commands=commands)]
+    where = "; ".join(dict.fromkeys(f"{drop.chain}: {drop.rule or 'policy drop'}" for drop in drops))
+    # Not the connections that failed: what drops replies ends those of the other way too.
+    hooks = (
+        dropped
+        if any(not drop.hook for drop in drops)
+        else [hook for hook in _HOOKS if hook in {drop.hook for drop in drops}]
+    )
+    commands = "; ".join(dict.fromkeys(command for drop in drops for command in _commands(drop, paths, dropped)))
+    return [MESSAGES.error("lab-firewall", what=_describe(hooks), found=where, commands=commands)]
 
 
-def _describe(dropped: Sequence[str]) -> str:
-    words = {FORWARD: "between nodes", INPUT: "from nodes to the API server"}
-    return " and ".join(words[name] for name in dropped)
+@dataclass(frozen=True)
+class _Drop:
+    chain: str  # family, table, name
+    rule: str  # empty for the chain's policy
+    hook: str  # one of _HOOKS; empty where the packet's interfaces were not traced
 
 
-def _commands(chain: str, paths: Paths, dropped: Sequence[str]) -> Iterator[str]:
+def _read_drops(traced: Sequence[str]) -> list[_Drop]:
+    hooks: dict[str, str] = {}
+    for match in filter(None, map(_PACKETS.match, traced)):
+        hook = FORWARD if match["iif"] and match["oif"] else INPUT if match["iif"] else OUTPUT if match["oif"] else ""
+        # First is the trace's own chain, which a packet passes before it is routed.
+        hooks[match["id"]] = hook or hooks.get(match["id"], "")
+    return [
+        _Drop(match["chain"], match["rule"] or "", hooks.get(match["id"], ""))
+        for match in filter(None, map(_DROPS.match, traced))
+    ]
+
+
+def _describe(hooks: Sequence[str]) -> str:
+    words = {
+        FORWARD: "between nodes",
+        INPUT: "from nodes to the API server",
+        OUTPUT: "from this host to nodes",
+    }
+    return " and ".join(words[hook] for hook in hooks)
+
+
+def _commands(drop: _Drop, paths: Paths, dropped: Sequence[str]) -> Iterator[str]:
     """What lets a lab pass; programs that keep their rules have commands of their own."""
-    family, table, name = chain.split(" ")
+    family, table, name = drop.chain.split(" ")
     if table == "firewalld":
         yield f"firewall-cmd --zone=trusted --add-interface={paths.bridge}"
     elif name.startswith("ufw-") or (family, table, name) in _TABLES_OF_IPTABLES:
-        yield from _legacy(paths, dropped, variant="").split("; ")
+        yield from _legacy(paths, [drop.hook] if drop.hook else dropped, variant="").split("; ")
     else:
-        yield f"nft insert rule {chain} iifname {paths.bridge} accept"
+        interface = "oifname" if drop.hook == OUTPUT else "iifname"
+        yield f"nft insert rule {drop.chain} {interface} {paths.bridge} accept"
 
 
-def _legacy(paths: Paths, dropped: Sequence[str], *, variant: str = "-legacy") -> str:
+def _legacy(paths: Paths, hooks: Sequence[str], *, variant: str = "-legacy") -> str:
     tool = f"{'ip6tables' if paths.is_ipv6 else 'iptables'}{variant}"
-    return "; ".join(f"{tool} -I {name.upper()} -i {paths.bridge} -j ACCEPT" for name in dropped)
+    return "; ".join(
+        f"{tool} -I {hook.upper()} {'-o' if hook == OUTPUT else '-i'} {paths.bridge} -j ACCEPT" for hook in hooks
+    )
 
 
 @contextmanager
@@ -237,14 +274,17 @@ def _connect(host: Host, paths: Paths, connections: Sequence[str], *, trace: boo
         argv = [
             "sh",
             "-c",
-            'timeout 8 nft monitor trace & sleep 1; failed=$("$@"); wait; printf "\\n%s\\n" "$failed"',
+            'timeout 10 nft monitor trace & sleep 1; failed=$("$@"); wait; printf "\\n%s\\n" "$failed"',
             "sh",
             *argv,
         ]
     lines = host.run(argv, timeout=_SECONDS).stdout.splitlines()
-    return [line for line in lines if line in (FORWARD, INPUT)], [line for line in lines if line.startswith("trace id")]
+    return [line for line in lines if line in _HOOKS], [line for line in lines if line.startswith("trace id")]
 
 
 def _tracing(paths: Paths) -> str:
-    chain = f'type filter hook prerouting priority -350; iifname "{paths.bridge}" meta nftrace set 1;'
-    return f"table {paths.family} {paths.table} {{ chain prerouting {{ {chain} }}\n}}\n"
+    chains = "".join(
+        f'chain {hook} {{ type filter hook {hook} priority -350; {interface} "{paths.bridge}" meta nftrace set 1; }}\n'
+        for hook, interface in (("prerouting", "iifname"), ("output", "meta l4proto { tcp, icmpv6 } oifname"))
+    )
+    return f"table {paths.family} {paths.table} {{\n{chains}}}\n"

@@ -224,7 +224,9 @@ def test_a_firewall_that_drops_is_told_with_the_rule_and_with_what_lets_the_lab_
         'trace id 7a ip filter FORWARD packet: iif "ballast-lab" oif "ballast-lab"',
         "trace id 7a ip filter FORWARD rule jump DOCKER-USER (verdict jump DOCKER-USER)",
         "trace id 7a ip filter FORWARD policy drop ",
+        'trace id 7b ip ballast-lab-try prerouting packet: iif "ballast-lab" ether saddr 02:00:00:00:00:01',
         "trace id 7b inet fw in rule counter packets 1 bytes 60 reject (verdict drop)",
+        'trace id 7c inet fw in packet: iif "ballast-lab" ether saddr 02:00:00:00:00:01',
         "trace id 7c inet fw in rule counter packets 1 bytes 60 reject (verdict drop)",
         "trace id 7d ip nat POSTROUTING verdict continue ",
     )
@@ -232,8 +234,45 @@ def test_a_firewall_that_drops_is_told_with_the_rule_and_with_what_lets_the_lab_
     assert error.id == "lab-firewall"
     assert error.text == "this host's firewall drops packets between nodes and from nodes to the API server"
     assert error.found == "ip filter FORWARD: policy drop; inet fw in: counter packets 1 bytes 60 reject"
-    insert = "iptables -I FORWARD -i ballast-lab -j ACCEPT; iptables -I INPUT -i ballast-lab -j ACCEPT"
+    insert = "iptables -I FORWARD -i ballast-lab -j ACCEPT"
     assert error.remedy == f"allow this lab's traffic: {insert}; nft insert rule inet fw in iifname ballast-lab accept"
+
+
+@pytest.mark.parametrize(
+    ("chain", "drops", "where", "command"),
+    [
+        ("inet fw out", "policy drop", "policy drop", "nft insert rule inet fw out oifname ballast-lab accept"),
+        (
+            "ip filter OUTPUT",
+            "policy drop meta mark 0x000000d4 ",
+            "policy drop",
+            "iptables -I OUTPUT -o ballast-lab -j ACCEPT",
+        ),
+        (
+            "ip filter ufw-after-output",
+            "rule drop (verdict drop)",
+            "drop",
+            "iptables -I OUTPUT -o ballast-lab -j ACCEPT",
+        ),
+    ],
+)
+def test_what_drops_packets_of_this_host_is_told_as_such_and_not_as_an_older_iptables(
+    chain: str, drops: str, where: str, command: str
+) -> None:
+    """The replies of the API server are dropped too, so the connection to it fails."""
+    host = machine()
+    given_firewall(
+        host,
+        "input\noutput\n",
+        'trace id 7a ip ballast-lab-try prerouting packet: iif "ballast-lab" ether saddr 02:00:00:00:00:01',
+        "trace id 7a ip ballast-lab-try prerouting policy accept ",
+        f'trace id 7b {chain} packet: oif "ballast-lab" ip saddr 10.97.0.1 ip daddr 10.97.0.254',
+        f"trace id 7b {chain} {drops}",
+    )
+    [error] = missing(host)
+    assert error.text == "this host's firewall drops packets from this host to nodes"
+    assert error.found == f"{chain}: {where}"
+    assert error.remedy == f"allow this lab's traffic: {command}"
 
 
 @pytest.mark.parametrize(
@@ -309,8 +348,8 @@ def test_labs_that_come_up_at_once_try_apart() -> None:
 
 
 def test_an_api_server_elsewhere_is_not_tried() -> None:
-    assert "input" in PATHS.connections(forwards=True)
-    assert "input" not in replace(PATHS, api_port=None).connections(forwards=True)
+    assert {"input", "output"} <= {*PATHS.connections(forwards=True)}
+    assert not {"input", "output"} & {*replace(PATHS, api_port=None).connections(forwards=True)}
 
 
 IPV6 = Paths("ballast-lab", "fd00::1/64", "fd00:1::/56", None)
