@@ -10,10 +10,11 @@ This package alone imports ansible. `check_mode` and `fail_json` occur in this f
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, NoReturn, Optional, TypeVar, Union
@@ -41,7 +42,7 @@ Result = dict[str, Any]  # as a module returns it
 
 def run(feature: Feature[D]) -> None:
     """Bring this machine to what the parameters ask for."""
-    module = AnsibleModule(argument_spec=dict(feature.spec), required_if=feature.required_if, supports_check_mode=True)
+    module = _module(feature.spec, required_if=feature.required_if)
     host = LocalHost()
     with _failing(module), _interruptible():
         outcome = _bring_about(_parse(feature, module.params, host), host, module)
@@ -58,11 +59,7 @@ def run_features(features: Mapping[str, Feature[Any]], hidden: Sequence[str] = (
     others and in reverse. One that fails ends the run, which tells what those before it have done.
     """
     asked_by = {name: _option(feature) for name, feature in features.items()}
-    module = AnsibleModule(
-        argument_spec={**dict.fromkeys(hidden, {"type": "dict"}), **asked_by},
-        required_one_of=[list(features)],
-        supports_check_mode=True,
-    )
+    module = _module({**dict.fromkeys(hidden, {"type": "dict"}), **asked_by}, required_one_of=[list(features)])
     host, results = LocalHost(), dict[str, Result]()
     with _failing(module), _interruptible():
         requests = _parse_all(features, module.params, host)
@@ -95,7 +92,7 @@ def run_info(
 ) -> None:
     """A module that reads, without a change: `read` returns what it returns, with `warnings` as texts. `secret` where that is keys, as its page says;
     the caller keeps them out of the log. `needs_root` as of a Feature; it may depend on the parameters."""
-    module, host = AnsibleModule(argument_spec=dict(spec), supports_check_mode=True), LocalHost()
+    module, host = _module(spec), LocalHost()
     with _failing(module):
         _refuse_without_root(host, needs_root if isinstance(needs_root, bool) else needs_root(module.params))
         result = dict(read(host, module.params))
@@ -125,11 +122,30 @@ def with_seconds(read: Act) -> Act:
 
 def run_task(spec: Mapping[str, Mapping[str, Any]], act: Act) -> None:
     """A module that does one thing each time it is run, and nothing in check mode."""
-    module, host = AnsibleModule(argument_spec=dict(spec), supports_check_mode=True), LocalHost()
+    module, host = _module(spec), LocalHost()
     with _failing(module):
         _refuse_without_root(host, needs_root=True)
         done = {} if module.check_mode else act(host, module.params)
     _end(module, changed=True, **done)
+
+
+def _module(spec: Mapping[str, Mapping[str, Any]], **rules: Any) -> AnsibleModule:
+    module = AnsibleModule(argument_spec=dict(spec), supports_check_mode=True, **rules)
+    _collapse_slashes(spec, module.params)
+    return module
+
+
+def _collapse_slashes(spec: Mapping[str, Mapping[str, Any]], params: MutableMapping[str, Any]) -> None:
+    """A path has one spelling. With `lab_dir: /srv/lab/` a playbook asks for `/srv/lab//nodes`, and what is recorded, or on the command
+    line of a process, would not be found below `/srv/lab/nodes`."""
+    for name, option in spec.items():
+        value = params.get(name)
+        if option.get("type") == "path" and isinstance(value, str):
+            params[name] = re.sub(r"/(?:\.?/)+", "/", value)
+        elif "options" in option:
+            for row in value if isinstance(value, list) else [value]:
+                if isinstance(row, dict):
+                    _collapse_slashes(option["options"], row)
 
 
 @dataclass(frozen=True)

@@ -221,8 +221,8 @@ def _parse_upgrade(top: Reader, version: str, faults: Faults) -> str:
 
 def _check_lab_dir(text: str, faults: Faults) -> str:
     # Sockets lie below it, whose paths may not pass 107 characters; blanks would need quoting in unit files.
-    if not re.fullmatch(r"/[-A-Za-z0-9._/]{1,53}", text, re.ASCII):
-        faults.wrong("lab_dir", text, "an absolute path of at most 54 letters, digits, and . _ - /")
+    if not re.fullmatch(r"/[-A-Za-z0-9._/]{1,53}", text, re.ASCII) or ".." in text.split("/"):
+        faults.wrong("lab_dir", text, "an absolute path of at most 54 letters, digits, and . _ - /, without ..")
     return text.rstrip("/")
 
 

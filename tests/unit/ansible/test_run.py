@@ -51,6 +51,28 @@ def test_a_run_makes_what_is_wanted_and_the_second_does_nothing(ran: Callable[..
     assert {path: os.stat(tmp_path / path).st_mtime_ns for path in paths(tmp_path)} == before
 
 
+def test_a_path_has_one_spelling_also_in_options_of_options() -> None:
+    """`/srv/lab/` of a caller, and what playbooks append to it, is what `/srv/lab` is: to journals, marks and processes."""
+    spec = {
+        "dir": {"type": "path"},
+        "url": {"type": "str"},
+        "one": {"type": "dict", "options": {"dir": {"type": "path"}}},
+        "many": {"type": "list", "elements": "dict", "options": {"dir": {"type": "path"}}},
+    }
+    params: dict[str, Any] = {"dir": "/srv/lab//nodes/./.n1/..x//", "url": "unix:///run/x", "one": None, "many": None}
+    loop._collapse_slashes(spec, params)
+    assert params == {"dir": "/srv/lab/nodes/.n1/..x/", "url": "unix:///run/x", "one": None, "many": None}
+    params = {"dir": None, "one": {"dir": "//a"}, "many": [{"dir": "/a//b"}, {}]}
+    loop._collapse_slashes(spec, params)
+    assert params == {"dir": None, "one": {"dir": "/a"}, "many": [{"dir": "/a/b"}, {}]}
+
+
+def test_the_engine_gets_the_path_in_its_one_spelling(ran: Callable[..., Ran], tmp_path: Path) -> None:
+    ran(lambda: loop.run(feature()), state_dir=f"{tmp_path}//state")
+    assert ran(lambda: loop.run(feature()), state_dir=f"{tmp_path}/./state").result["changed"] is False
+    assert f"{tmp_path}/made/a" in (tmp_path / "state/ledger.jsonl").read_text()
+
+
 def test_check_mode_has_no_effect_and_tells_the_same_steps(ran: Callable[..., Ran], tmp_path: Path) -> None:
     planned = ran(lambda: loop.run(feature("lacking")), _ansible_check_mode=True)
     assert paths(tmp_path) == []

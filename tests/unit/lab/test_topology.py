@@ -51,6 +51,7 @@ AT = "nodes[0]"
         ({"target": "vm", "hosts": 17}, [("lab-value", "hosts")]),
         ({"lab_dir": "lab"}, [("lab-value", "lab_dir")]),
         ({"lab_dir": "/var/my lab"}, [("lab-value", "lab_dir")]),
+        ({"lab_dir": "/srv/x/../lab"}, [("lab-value", "lab_dir")]),
         ({"lab_dir": "/" + "x" * 54}, [("lab-value", "lab_dir")]),
         (node(share="2/1"), [("lab-value", f"{AT}.share")]),
         (node(share="1/0"), [("lab-value", f"{AT}.share")]),
