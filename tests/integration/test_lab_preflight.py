@@ -27,11 +27,22 @@ print(*(problem.id for problem in find_place_problems(LocalHost(), sys.argv[1]))
 _MOUNTS = {
     "disk": "mount --bind upper mounted",
     "noexec": "mount -t tmpfs -o noexec none mounted",
+    "full": "mount -t tmpfs -o size=8k none mounted",
+    "read-only": "mount -t tmpfs -o ro none mounted",
     "overlay": "mount -t overlay none -o lowerdir=lower,upperdir=upper,workdir=work mounted",
 }
 
 
-@pytest.mark.parametrize(("mount", "ids"), [("disk", ""), ("noexec", "lab-dir-noexec"), ("overlay", "lab-dir-overlay")])
+@pytest.mark.parametrize(
+    ("mount", "ids"),
+    [
+        ("disk", ""),
+        ("noexec", "lab-dir-noexec"),
+        ("overlay", "lab-dir-overlay"),
+        ("full", "lab-dir-write"),
+        ("read-only", "lab-dir-write"),
+    ],
+)
 def test_a_filesystem_that_holds_no_containers_is_refused_and_nothing_stays(
     tmp_path: Path, mount: str, ids: str
 ) -> None:
@@ -72,6 +83,28 @@ def test_a_mount_namespace_from_which_nothing_comes_back_is_refused(propagation:
     ]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     for argv, printed in (([*outer, *inner], ids), ([*outer, *inner[4:]], [])):
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, env=env, check=False)
+        assert (done.stdout.split(), done.stderr) == (printed, "")
+
+
+def test_a_copy_of_a_mount_namespace_without_shared_mounts_is_refused() -> None:
+    """As in a container, where all mounts are private."""
+    outer = [
+        "unshare",
+        "--mount",
+        "--propagation",
+        "private",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "sh",
+        "-c",
+        '"$@"; exit',
+        "sh",
+    ]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    for inner, printed in ((["unshare", "--mount"], ["lab-mount-namespace"]), ([], [])):
+        argv = [*outer, *inner, sys.executable, "-c", _NAMESPACES]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60, env=env, check=False)
         assert (done.stdout.split(), done.stderr) == (printed, "")
 

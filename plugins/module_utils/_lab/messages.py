@@ -167,6 +167,12 @@ MESSAGES = Messages(
             remedy="put the lab elsewhere: -e lab_dir=DIRECTORY; or mount it without noexec: mount -o remount,exec MOUNT-POINT",
         ),
         Message(
+            id="lab-dir-write",
+            error=HostError,
+            text="{directory}: nothing can be written there",
+            remedy="put the lab elsewhere: -e lab_dir=DIRECTORY; or free space there, or mount it read-write",
+        ),
+        Message(
             id="lab-firewall",
             error=HostError,
             text="this host's firewall drops packets {what}",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from .._core.host.host import Host
@@ -22,14 +23,16 @@ _SECONDS = 30
 # Its argument is a directory, which is empty again when it ends. Paths are relative: a comma would end an option of a mount.
 _BEGIN = """
 set -e
-cd "$(mktemp -d "$1/.ballast-preflight-XXXXXX")"
+place=$(mktemp -d "$1/.ballast-preflight-XXXXXX") || exit 3
+cd "$place"
 trap 'umount merged 2>/dev/null || :; rm -rf "$PWD"' EXIT
-mkdir lower upper work merged
+mkdir lower upper work merged || exit 3
 """
+_UNWRITABLE = 3  # status
 
 
 _OVERLAY = "mount -t overlay ballast -o lowerdir=lower,upperdir=upper,workdir=work merged"
-_PROGRAM = "cp /bin/true program && ./program"
+_PROGRAM = "cp /bin/true program || exit 3; ./program"
 
 
 def find_place_problems(host: Host, directory: str) -> list[BallastError]:
@@ -37,19 +40,15 @@ def find_place_problems(host: Host, directory: str) -> list[BallastError]:
     while directory != "/" and host.stat(directory) is None:
         directory = os.path.dirname(directory)
     problems = []
-    overlay, program = (_try(host, directory, script) for script in (_OVERLAY, _PROGRAM))
-    if overlay:
-        problems.append(MESSAGES.error("lab-dir-overlay", directory=directory, found=overlay))
-    if program:
-        problems.append(MESSAGES.error("lab-dir-noexec", directory=directory, found=program))
+    for id, script in (("lab-dir-overlay", _OVERLAY), ("lab-dir-noexec", _PROGRAM)):
+        argv = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", _BEGIN + script, "sh", directory]
+        done = host.run(argv, timeout=_SECONDS, check=False)
+        found = (done.stderr.strip().splitlines() or [f"status {done.status}"])[0]
+        if done.status == _UNWRITABLE:
+            return [MESSAGES.error("lab-dir-write", directory=directory, found=found)]
+        if done.status != 0:
+            problems.append(MESSAGES.error(id, directory=directory, found=found))
     return problems
-
-
-def _try(host: Host, directory: str, script: str) -> str:
-    """What the shell says where the script fails, else empty."""
-    argv = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", _BEGIN + script, "sh", directory]
-    done = host.run(argv, timeout=_SECONDS, check=False)
-    return "" if done.status == 0 else (done.stderr.strip().splitlines() or [f"status {done.status}"])[0]
 
 
 _NAMESPACES = "/run/netns"  # nodes' namespaces are bound to files there
@@ -68,13 +67,21 @@ def find_namespace_problems(host: Host) -> list[BallastError]:
         own, first = _mounts(host, "self"), _mounts(host, "1")
     except HostError:  # of a container that may not look at PID 1
         return []
-    if own == first:
+    if own == first and not _is_copy(host):
         return []
     if "/" not in own or "/" not in first or own["/"].device != first["/"].device:
         return []
     if _mount_of(own, _NAMESPACES).peers & _mount_of(first, _NAMESPACES).peers:
         return []
     return [MESSAGES.error("lab-mount-namespace")]
+
+
+def _is_copy(host: Host) -> bool:
+    """Whether this process' namespace is known to be another one than PID 1's. One that was just made has the same mounts."""
+    with suppress(HostError):
+        own, first = (host.readlink(f"/proc/{pid}/ns/mnt") for pid in ("self", "1"))
+        return own is not None and first is not None and own != first
+    return False
 
 
 def _mounts(host: Host, pid: str) -> _Mounts:

@@ -158,6 +158,14 @@ def test_a_filesystem_that_holds_no_containers_is_told(word: str, id: str) -> No
     assert missing(machine(refuses=[word]), new_nodes=0) == []
 
 
+def test_a_filesystem_that_takes_no_file_is_not_taken_for_one_that_runs_no_program() -> None:
+    host = machine()
+    failed = Completed(argv=("unshare",), status=3, stdout="", stderr="mktemp: Read-only file system\n")
+    host.on("unshare", "--mount", answer=failed, reads=True)
+    [error] = missing(host)
+    assert (error.id, error.found) == ("lab-dir-write", "mktemp: Read-only file system")
+
+
 def test_the_filesystem_is_that_of_the_nearest_directory_that_exists() -> None:
     host = machine(refuses=["./program"])
     host.given_directory("/var/lib/ballast")
@@ -189,6 +197,29 @@ def test_a_mount_namespace_that_others_do_not_see_is_told(mountinfo: str, ids: l
     assert missing(host, target="vm") == []
     host.given("/proc/self/mountinfo", _PID_1)
     assert missing(host) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "mountinfo", "ids"),
+    [
+        ("mnt:[2]", "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n", ["lab-mount-namespace"]),
+        ("mnt:[1]", "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n", []),
+        (None, "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n", []),  # of a container that may not look
+        ("mnt:[2]", _PID_1, []),  # another one, whose mounts are PID 1's too
+    ],
+)
+def test_a_mount_namespace_that_was_just_made_has_the_same_mounts_and_is_told(
+    first: str | None, mountinfo: str, ids: list[str]
+) -> None:
+    """In a container, whose mounts are private, `unshare --mount` changes none of them."""
+    host = machine()
+    for pid, name in (("self", "mnt:[1]"), ("1", first)):
+        host.given(f"/proc/{pid}/mountinfo", mountinfo)
+        if name is not None:
+            host.given_directory(f"/proc/{pid}/ns")
+            host.symlink(f"/proc/{pid}/ns/mnt", name)
+    host.effects.clear()
+    assert [error.id for error in missing(host)] == ids
 
 
 def test_everything_that_is_missing_is_told_at_once() -> None:
