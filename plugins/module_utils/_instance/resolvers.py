@@ -5,7 +5,8 @@
 """Which file names the resolvers that pods can reach.
 
 systemd-resolved, the default of Ubuntu and Fedora, has /etc/resolv.conf name its stub on loopback, where nothing listens in a
-network namespace. It writes the real resolvers beside it, see systemd-resolved.service(8).
+network namespace. It writes the real resolvers beside it, see systemd-resolved.service(8); so do NetworkManager, see
+NetworkManager.conf(5), and dnsmasq of Debian with resolvconf(8).
 """
 
 from __future__ import annotations
@@ -17,23 +18,25 @@ from .._core.host.host import Host
 
 DEFAULT = "/etc/resolv.conf"  # of a kubelet, kubelet.config.k8s.io/v1beta1
 OF_RESOLVED = "/run/systemd/resolve/resolv.conf"
+BEHIND_STUBS = (OF_RESOLVED, "/run/NetworkManager/no-stub-resolv.conf", "/run/dnsmasq/resolv.conf")
 
 
 def find_resolv_conf(host: Host) -> str:
     """The file for pods where it is not the default; "" where that one is of use, or there is none better."""
-    if _reachable(host.read(DEFAULT)) or not _reachable(host.read(OF_RESOLVED)):
+    if _reachable(host.read(DEFAULT)):
         return ""
-    return OF_RESOLVED
+    return next((path for path in BEHIND_STUBS if _reachable(host.read(path))), "")
 
 
 def _reachable(data: Optional[bytes]) -> bool:
-    """Whether a file names a resolver that is not on loopback."""
+    """Whether a file names a resolver that is not on this machine's loopback."""
     rows = [line.split() for line in (data or b"").decode(errors="replace").splitlines()]
     return any(not _is_loopback(row[1]) for row in rows if row[:1] == ["nameserver"] and len(row) > 1)
 
 
 def _is_loopback(address: str) -> bool:
     try:
-        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+        resolver = ipaddress.ip_address(address.partition("%")[0])
+        return resolver.is_loopback or resolver.is_unspecified  # resolv.conf(5): 0.0.0.0 is this machine
     except ValueError:
         return True  # no address: no resolver

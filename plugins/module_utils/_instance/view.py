@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from .._agent.installation import CONFIG_DIRECTORY
 from .._core.host.host import Host
+from .resolvers import BEHIND_STUBS, DEFAULT, find_resolv_conf
 
 _OF_HOST = (
     *("bin", "boot", "dev", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr"),
@@ -92,7 +93,18 @@ def prepare(host: Host, home: str) -> list[Row]:
             else:
                 overlaid.append(name)
                 rows.append(_overlay(host, home, f"/{name}"))
+    if "etc" in overlaid and DEFAULT not in kinds:  # a link would lead that mount to a directory of the host
+        _link_resolvers(host, f"{_place_of(home, '/etc')}/upper/{DEFAULT.rpartition('/')[2]}")
     return [*rows, *_inner(host, home, kinds, overlaid)]
+
+
+def _link_resolvers(host: Host, path: str) -> None:
+    """containerd pulls images inside, where no stub on the host's loopback answers. A file that the instance has of its own stays."""
+    if host.readlink(path) in BEHIND_STUBS:
+        host.remove(path)
+    real = find_resolv_conf(host)
+    if real and host.stat(path) is None:
+        host.symlink(path, real)
 
 
 def follow(host: Host, paths: Sequence[str]) -> list[str]:
@@ -142,9 +154,13 @@ def _mounts(host: Host) -> dict[str, str]:
     return kinds
 
 
+def _place_of(home: str, target: str) -> str:
+    return f"{home}/changes/{target[1:].replace('/', '%')}"
+
+
 def _overlay(host: Host, home: str, target: str) -> Row:
     """The upper directory shows its own mode and owner, so it has those of the host's."""
-    place = f"{home}/changes/{target[1:].replace('/', '%')}"
+    place = _place_of(home, target)
     upper, work = f"{place}/upper", f"{place}/work"
     stat = host.stat(target)
     if host.stat(upper) is None:

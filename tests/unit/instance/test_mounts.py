@@ -20,6 +20,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors imp
 from ansible_collections.ballast.kube.plugins.module_utils._instance import mounts, view
 from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._instance.node_mounts import find_problems
+from ansible_collections.ballast.kube.plugins.module_utils._instance.resolvers import OF_RESOLVED
 from tests.unit.cases import apply, plan_of
 from tests.unit.instance import given as g
 
@@ -135,6 +136,34 @@ def test_settings_of_programs_of_the_host_are_shown_as_they_are_now() -> None:
     host = g.machine()
     apply(ENGINE, g.desired(), host)
     assert f"/etc/ballast {HOME}/root/etc/ballast none bind,X-mount.mkdir" in host.text(f"{HOME}/etc/fstab")
+
+
+def test_containerd_asks_the_resolvers_behind_a_stub_that_no_network_namespace_reaches() -> None:
+    host, link = g.machine(), f"{HOME}/changes/etc/upper/resolv.conf"
+    host.given("/etc/resolv.conf", "nameserver 127.0.0.53\n")
+    view.prepare(host, HOME)
+    assert host.stat(link) is None, "there is no better one"
+    host.given(OF_RESOLVED, "nameserver 192.0.2.1\n")
+    for _run in range(2):
+        view.prepare(host, HOME)
+        assert host.readlink(link) == OF_RESOLVED
+    host.given("/etc/resolv.conf", "nameserver 192.0.2.1\n")
+    view.prepare(host, HOME)
+    assert host.stat(link) is None, "the host's own is of use now"
+    host.given("/etc/resolv.conf", "nameserver 127.0.0.53\n")
+    host.given(link, "nameserver 192.0.2.9\n")
+    view.prepare(host, HOME)
+    assert host.read(link) == b"nameserver 192.0.2.9\n", "what was written inside stays"
+
+
+def test_a_file_of_resolvers_that_is_mounted_is_shown_as_it_is() -> None:
+    host = g.machine()
+    host.given("/etc/resolv.conf", "nameserver 127.0.0.11\n")
+    host.given(OF_RESOLVED, "nameserver 192.0.2.1\n")
+    host.given("/proc/self/mountinfo", "9 1 8:1 / /etc/resolv.conf rw - ext4 /dev/sda1 rw\n")
+    rows = view.prepare(host, HOME)
+    assert "/etc/resolv.conf" in [row.source for row in rows]
+    assert host.stat(f"{HOME}/changes/etc/upper/resolv.conf") is None
 
 
 def test_a_line_of_the_table_is_quoted() -> None:

@@ -49,6 +49,17 @@ def test_resolvers_on_loopback_are_of_no_use_in_a_network_namespace(
     assert find_resolv_conf(machine(default, of_resolved)) == found
 
 
+@pytest.mark.parametrize("stub", ["127.0.0.1", "127.0.1.1", "::1", "0.0.0.0"])
+@pytest.mark.parametrize("behind", ["/run/NetworkManager/no-stub-resolv.conf", "/run/dnsmasq/resolv.conf"])
+def test_behind_a_dnsmasq_of_this_machine_are_real_resolvers(stub: str, behind: str) -> None:
+    host = machine(f"nameserver {stub}\n", None)
+    assert find_resolv_conf(host) == ""
+    host.given(behind, REAL)
+    assert find_resolv_conf(host) == behind
+    host.given(OF_RESOLVED, REAL)
+    assert find_resolv_conf(host) == OF_RESOLVED
+
+
 @pytest.mark.parametrize(("default", "found"), [(STUB, OF_RESOLVED), (REAL, None)])
 def test_a_kubelet_gives_pods_the_resolvers_behind_the_stub(default: str, found: Optional[str]) -> None:
     desired = desired_from_params(g.params(), machine(default, REAL))

@@ -66,6 +66,14 @@ def test_an_add_on_is_made_of_what_there_is(addon: Any) -> None:
             ["192.0.2.7"],
         ),
         ({"/etc/resolv.conf": "nameserver 127.0.0.1\nnameserver ::1\n"}, []),
+        (  # dnsmasq of NetworkManager
+            {
+                "/etc/resolv.conf": "nameserver 127.0.1.1\n",
+                "/run/NetworkManager/no-stub-resolv.conf": "nameserver 192.0.2.7\n",
+            },
+            ["192.0.2.7"],
+        ),
+        ({"/etc/resolv.conf": "nameserver fe80::1%eth0\nnameserver 169.254.169.254\n"}, ["169.254.169.254"]),
         ({"/etc/resolv.conf": "nameserver 0.0.0.0\nnameserver nonsense\nnameserver\n"}, []),
         (
             {"/etc/resolv.conf": "".join(f"nameserver 192.0.2.{n}\n" for n in range(1, 30))},

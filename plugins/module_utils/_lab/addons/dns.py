@@ -4,8 +4,8 @@
 
 """Names in the cluster: CoreDNS, behind the Service kube-dns.
 
-Names of the world are asked of the resolvers of the machine that makes the lab, which its network leads to. One on loopback is
-reached by no pod; behind that of systemd-resolved are those that it asks itself.
+Names of the world are asked of the resolvers of the machine that makes the lab, which its network leads to. One on loopback, or on a link
+of the machine alone, is reached by no pod; behind that of systemd-resolved or dnsmasq are those that it asks itself.
 
 Source of the Corefile's plugins: coredns.io/plugins; of what clients expect: the specification of DNS-based service discovery
 of Kubernetes (github.com/kubernetes/dns, docs/specification.md).
@@ -20,6 +20,7 @@ from typing import Any
 
 from ..._core.host.host import Host
 from ..._core.text.ip_families import is_ipv6, parse_networks, split
+from ..._instance.resolvers import BEHIND_STUBS, DEFAULT
 from . import objects
 from .addon import Addon
 
@@ -31,7 +32,7 @@ _ROLE = "system:coredns"
 _ADDRESS = 10  # of the Service network, as kubeadm has it
 _REPLICAS = 2  # one answers while the other's node is drained
 _HEALTH_PORT, _READY_PORT, _METRICS_PORT = 8080, 8181, 9153
-_RESOLVERS = ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf")
+_RESOLVERS = (DEFAULT, *BEHIND_STUBS)
 _MOST = 15  # that the plugin `forward` takes
 # (group, resources) that the plugin `kubernetes` follows.
 _FOLLOWED = (("", ("services", "pods", "namespaces")), ("discovery.k8s.io", ("endpointslices",)))
@@ -91,7 +92,7 @@ def _of_pods_families(resolvers: Sequence[str], lab: Mapping[str, Any]) -> list[
 
 
 def _name_servers(text: str) -> list[str]:
-    """Of resolv.conf(5), without those on loopback."""
+    """Of resolv.conf(5), without those that only the machine reaches."""
     addresses: list[str] = []
     for line in text.splitlines():
         words = line.split()
@@ -99,7 +100,8 @@ def _name_servers(text: str) -> list[str]:
             continue
         with suppress(ValueError):
             address = ipaddress.ip_address(words[1])
-            if not address.is_loopback and not address.is_unspecified:
+            is_of_link = address.version == 6 and address.is_link_local  # clouds have resolvers at 169.254.0.0/16
+            if not (address.is_loopback or address.is_unspecified or is_of_link):
                 addresses.append(str(address))
     return addresses[:_MOST]
 
