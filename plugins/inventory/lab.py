@@ -178,9 +178,9 @@ def groups_of(record: object, *, python: str, uid: int, is_systemd: bool) -> dic
         )
     common = {"ballast_lab": _lab_facts(lab)}
     if lab.has("bootstrap") and lab.text("bootstrap", _BOOTSTRAP) == "kubeadm":
-        return _kubeadm_groups(lab, common, uid=uid, python=python)
+        return _kubeadm_groups(lab, common, python=python)
     carriers = {place.text("name", _NAME): place for place in lab.places("hosts")}
-    hosts = {name: _host_vars(place, python=python, uid=uid) for name, place in carriers.items()}
+    hosts = {name: _host_vars(place, python=python) for name, place in carriers.items()}
     proxy = _kube_proxy_deployment(lab)
     nodes: dict[str, Vars] = {}
     proxies: dict[str, dict[str, Vars]] = {}
@@ -210,11 +210,10 @@ def groups_of(record: object, *, python: str, uid: int, is_systemd: bool) -> dic
     }
 
 
-def _kubeadm_groups(lab: _Place, common: Vars, *, python: str, uid: int) -> dict[str, dict[str, Vars]]:
+def _kubeadm_groups(lab: _Place, common: Vars, *, python: str) -> dict[str, dict[str, Vars]]:
     """As an inventory of kubespray groups them. Nothing but how to reach a machine is set: what runs there is for the playbooks to find."""
     machines = {
-        place.text("name", _NAME): {**_host_vars(place, python=python, uid=uid), **common}
-        for place in lab.places("hosts")
+        place.text("name", _NAME): {**_host_vars(place, python=python), **common} for place in lab.places("hosts")
     }
     first = lab.places("nodes")[0].text("name", _NAME)
     if first not in machines:
@@ -241,7 +240,7 @@ def _lab_facts(lab: _Place) -> Vars:
     }
 
 
-def _host_vars(place: _Place, *, python: str, uid: int) -> Vars:
+def _host_vars(place: _Place, *, python: str) -> Vars:
     connection = place.text("connection", re.compile("local|ssh"))
     if connection == "local":
         return {"ansible_connection": "local", "ansible_python_interpreter": python}

@@ -24,7 +24,6 @@ from .._rules.nftables.vocabulary import parts_of
 
 AnyNetwork = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 Ports = tuple[tuple[int, int], ...]  # ranges
-_EVERY_PORT: Ports = ((0, 65535),)
 
 
 @dataclass(frozen=True)

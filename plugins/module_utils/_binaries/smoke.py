@@ -54,16 +54,16 @@ def _ask(host: Host, progress: Progress, name: str, program: str, *, work: str, 
     with _running(host, argv, log=log) as process:
         try:
             wait(host, progress, name, lambda: _ready(host, process, port, work), deadline_seconds=_READY_SECONDS)
-            _check(name, ANSWERS[1], judge_v2(_get(host, port, "/openapi/v2", work, accept=_V2)))
-            _check(name, ANSWERS[2], judge_v3_root(_get(host, port, "/openapi/v3", work)))
-            _check(name, ANSWERS[2], judge_v3_group(_get(host, port, "/openapi/v3/api/v1", work)))
+            _check(ANSWERS[1], judge_v2(_get(host, port, "/openapi/v2", work, accept=_V2)))
+            _check(ANSWERS[2], judge_v3_root(_get(host, port, "/openapi/v3", work)))
+            _check(ANSWERS[2], judge_v3_group(_get(host, port, "/openapi/v3/api/v1", work)))
         except BallastError as error:
             log_end = last_lines((host.read_end(log, LOG_LIMIT) or b"").decode(errors="replace"))
             details = "\n".join(part for part in (error.found, log_end) if part)
             raise MESSAGES.error("binaries-smoke", found=details, name=name, reason=error.text) from error
 
 
-def _check(name: str, what: str, fault: str) -> None:
+def _check(what: str, fault: str) -> None:
     if fault:
         raise PeerError(f"{what}: {fault}", id="binaries-smoke")
 

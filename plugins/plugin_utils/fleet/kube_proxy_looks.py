@@ -16,7 +16,7 @@ from .request import Request
 _COUNT = re.compile(r" \([0-9]+\)$")  # of chains that each Service has: another number on each node
 
 
-def audit(request: Request, looks: Results) -> Report:
+def audit(looks: Results) -> Report:
     """`looks` are results of `kube_proxy_info` with `audit`."""
     answers = {host: look for host, look in looks.items() if look is not None}
     faults = {host: list(_faults(look)) for host, look in answers.items()}

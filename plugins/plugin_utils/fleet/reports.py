@@ -195,7 +195,7 @@ REPORTS: Mapping[str, Callable[[Facts], Report]] = {
     "balloons_preview": lambda facts: balloon_run.preview(facts.request, facts.results("balloons_result")),
     "balloons_batch": _balloons_batch,
     "balloons_outcome": _balloons_outcome,
-    "kube_proxy_audit": lambda facts: kube_proxy_looks.audit(facts.request, facts.results("kube_proxy_found")),
+    "kube_proxy_audit": lambda facts: kube_proxy_looks.audit(facts.results("kube_proxy_found")),
     "kube_proxy_cleanup": lambda facts: kube_proxy_looks.cleanup(facts.request, facts.results("kube_proxy_cleanup")),
 }
 

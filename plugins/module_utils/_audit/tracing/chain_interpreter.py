@@ -315,7 +315,7 @@ class _Step:
             elif is_any(key):
                 raise NotKnown(render_statement(match))
             else:
-                outcomes.add(self._compare(match, key, state))
+                outcomes.add(self._compare(match, key))
         return outcomes
 
     def _leaves_by(self, match: Match, names: AnonymousSet, state: State) -> bool:
@@ -324,7 +324,7 @@ class _Step:
             raise NotKnown(render_statement(match))
         return (True in leaves) == (match.operator == EQUAL)
 
-    def _compare(self, match: Match, key: Key, state: State) -> bool:
+    def _compare(self, match: Match, key: Key) -> bool:
         view = self._interpreter.view
         if view.other_source and self._own_source and match.operator == EQUAL and is_for_own_source(match):
             return False

@@ -36,7 +36,6 @@ from ansible_collections.ballast.kube.plugins.module_utils._rules.ipvs.plan impo
 
 VIP, POD, OTHER_POD, NODE = "10.96.0.1", "10.1.0.5", "10.1.1.5", "192.168.1.10"
 WEB = VirtualServer(VIP, 80, "TCP", real_servers=(RealServer(POD, 8080), RealServer(OTHER_POD, 8080)))
-SET_OF_ADDRESSES = "hash:ip family inet hashsize 1024 maxelem 65536"
 
 
 def node(*servers: VirtualServer, **fields: object) -> IpvsRules:
