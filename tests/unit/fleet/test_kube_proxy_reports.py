@@ -391,7 +391,7 @@ def test_an_audit_groups_nodes_by_their_problem() -> None:
     looks["n2"] = look("nftables", residue=[left, {**left, "fate": "kept"}])
     looks["n3"] = look("nftables", residue=[{**left, "target": "iptables IPv4 nat KUBE-SEP-* (9)"}], armed=True)
     looks["n4"] = {"unreachable": True, "msg": "no route"}
-    found = audit(asked(5), looks)
+    found = audit(looks)
     assert found.lines == (
         "nftables, healthy: 2 nodes (n[1,5])",
         "stale: chain iptables IPv4 nat KUBE-SEP-*: 2 nodes (n[2-3])",
@@ -399,7 +399,7 @@ def test_an_audit_groups_nodes_by_their_problem() -> None:
         "no response:  no route: 1 node (n4)",
     )
     assert found.failure.startswith("kube-proxy is not healthy on 3 nodes (n[2-4])")
-    assert audit(asked(1), {"n1": look("ipvs")}).failure == ""
+    assert audit({"n1": look("ipvs")}).failure == ""
 
 
 def test_a_clean_up_groups_what_goes_and_what_stays() -> None:
