@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Optional
 
 from ansible import constants
@@ -19,6 +20,7 @@ from ansible_collections.ballast.kube.plugins.plugin_utils.render import message
 
 # The callback `progress` prints it itself. Others print data, which lines of text would break.
 _FOR_PEOPLE = {"default", "ansible.builtin.default", "minimal", "ansible.builtin.minimal"}
+_RUNNER = "awx_display"  # of ansible-runner, and so of AWX: it prints what the callback prints that a person had chosen
 
 
 class ActionModule(ActionBase):
@@ -30,6 +32,11 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         _checked, arguments = self.validate_argument_spec({"msg": {"type": "raw", "required": True}})
         message = arguments["msg"]
-        if constants.DEFAULT_STDOUT_CALLBACK in _FOR_PEOPLE:  # type: ignore[attr-defined]
+        if _shown_by() in _FOR_PEOPLE:
             Display().display(message_text(message))
         return {**result, "changed": False, "msg": message}
+
+
+def _shown_by() -> str:
+    callback = str(constants.DEFAULT_STDOUT_CALLBACK)  # type: ignore[attr-defined]
+    return os.environ.get("ORIGINAL_STDOUT_CALLBACK", "default") if callback == _RUNNER else callback

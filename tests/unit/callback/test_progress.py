@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.plugins.callback import default
 
 from ansible_collections.ballast.kube.plugins.callback.progress import CallbackModule, TaskRun, failure_text, outcome
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import Event, parse_event
@@ -198,6 +199,25 @@ def test_without_any_configuration_the_same_progress_and_the_same_summary_are_sh
 def test_a_callback_that_prints_data_gets_nothing_between(tmp_path: Path) -> None:
     done = run_playbook(tmp_path, callback="ansible.builtin.oneline")
     assert "\nwhat there is\n" not in done.stdout
+
+
+@pytest.mark.parametrize(("chosen", "is_shown"), [("", True), ("minimal", True), ("oneline", False)])
+def test_under_ansible_runner_it_is_shown_as_the_callback_does_that_was_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str, is_shown: bool
+) -> None:
+    """The callback of ansible-runner, and so of AWX, extends another one, which it is told by this variable."""
+    if chosen:
+        monkeypatch.setenv("ORIGINAL_STDOUT_CALLBACK", chosen)
+    else:
+        monkeypatch.delenv("ORIGINAL_STDOUT_CALLBACK", raising=False)
+    (tmp_path / "callback_plugins").mkdir()
+    like_default = (
+        Path(default.__file__).read_text().replace("CALLBACK_NAME = 'default'", "CALLBACK_NAME = 'awx_display'")
+    )
+    (tmp_path / "callback_plugins/awx_display.py").write_text(like_default)
+    done = run_playbook(tmp_path, callback="awx_display")
+    assert "TASK [Sum up]" in done.stdout, done.stderr
+    assert ("\nwhat there is\n\n  and where\n" in done.stdout) is is_shown
 
 
 def test_events_of_others_are_not_shown(tmp_path: Path) -> None:
