@@ -43,11 +43,11 @@ def find_place_problems(host: Host, directory: str) -> list[BallastError]:
     for id, script in (("lab-dir-overlay", _OVERLAY), ("lab-dir-noexec", _PROGRAM)):
         argv = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", _BEGIN + script, "sh", directory]
         done = host.run(argv, timeout=_SECONDS, check=False)
-        found = (done.stderr.strip().splitlines() or [f"status {done.status}"])[0]
+        message = (done.stderr.strip().splitlines() or [f"status {done.status}"])[0]
         if done.status == _UNWRITABLE:
-            return [MESSAGES.error("lab-dir-write", directory=directory, found=found)]
+            return [MESSAGES.error("lab-dir-write", directory=directory, found=message)]
         if done.status != 0:
-            problems.append(MESSAGES.error(id, directory=directory, found=found))
+            problems.append(MESSAGES.error(id, directory=directory, found=message))
     return problems
 
 
