@@ -14,6 +14,7 @@ import signal
 import socket
 import socketserver
 import ssl
+import stat
 import subprocess
 import sys
 import threading
@@ -84,6 +85,15 @@ def test_a_spawned_daemon_has_its_own_session_and_no_descriptor_of_ours(tmp_path
     finally:
         HOST.signal(process, 9)
         os.close(keep)
+
+
+def test_what_a_command_makes_is_readable_whatever_the_umask_of_the_caller(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        HOST.run(["mkdir", str(tmp_path / "made")], timeout=10)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "made").stat().st_mode) == 0o755
 
 
 _CALLER = """

@@ -59,6 +59,7 @@ from .sockets import listed_listeners
 
 _SPAWN_SECONDS = 30
 _KILLED_SECONDS = 10  # for the kernel to end a process; one that hangs in it is left to it
+_UMASK = 0o022  # of commands: what they make for nodes and their pods is read by other users, whatever the caller's umask
 
 
 class LocalHost:
@@ -86,6 +87,7 @@ class LocalHost:
                 env={"PATH": PATH, "LC_ALL": "C", "SYSTEMD_IGNORE_CHROOT": "1", **env},
                 cwd=cwd,
                 start_new_session=True,
+                umask=_UMASK,
             )
         except FileNotFoundError as error:
             if cwd is not None and not os.path.isdir(cwd):
