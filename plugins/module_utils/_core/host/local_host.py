@@ -59,7 +59,7 @@ from .sockets import listed_listeners
 
 _SPAWN_SECONDS = 30
 _KILLED_SECONDS = 10  # for the kernel to end a process; one that hangs in it is left to it
-_UMASK = 0o022  # of commands: what they make for nodes and their pods is read by other users, whatever the caller's umask
+_UMASK = 0o022  # of commands: other users read what they make for nodes and pods, whatever the umask of the caller
 
 
 class LocalHost:
