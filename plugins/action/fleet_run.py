@@ -12,7 +12,12 @@ from __future__ import annotations
 import json
 from typing import Any, Optional
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.given import LOCALHOST
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.inventory import own_variables
+from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.messages import MESSAGES
+from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.request import PLAYBOOKS
+from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.variables import known_names
 from ansible_collections.ballast.kube.plugins.plugin_utils.on_controller import OnController
 
 
@@ -21,21 +26,38 @@ class ActionModule(OnController):
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         if arguments.get("request"):
-            inventory = self._inventory(arguments["request"]["hosts"], task_vars or {})
+            request = arguments["request"]
+            left_out = self._left_out(request["hosts"])
+            if left_out:
+                error = MESSAGES.error("fleet-limit", hosts=", ".join(left_out))
+                return {**result, "failed": True, "msg": str(error), "id": error.id}
+            inventory = self._inventory(request["hosts"], request["playbook"], task_vars or {})
             # One text: Ansible keeps each value of what is secret out of all that a module prints, names of hosts too.
             arguments["inventory"] = json.dumps(inventory)
         result.update(self._run_module(arguments, task_vars))
         self._remove_tmp_path(self._connection._shell.tmpdir)
         return result
 
-    def _inventory(self, names: list[str], variables: dict[str, Any]) -> dict[str, Any]:
+    def _left_out(self, names: list[str]) -> list[str]:
+        """Hosts of the request that --limit excludes. A play would not reach them, and workers have no limit."""
+        inventory = self._task.get_variable_manager()._inventory
+        limited = {host.name for host in inventory.get_hosts(ignore_restrictions=True)}
+        return [name for name in names if name not in limited]
+
+    def _inventory(self, names: list[str], playbook: str, variables: dict[str, Any]) -> dict[str, Any]:
         """Untemplated: expressions are for the workers."""
         manager = self._task.get_variable_manager()
         rows = {
-            name: manager.get_vars(host=manager._inventory.get_host(name), include_hostvars=False) for name in names
+            name: manager.get_vars(host=manager._inventory.get_host(name), include_hostvars=False)
+            for name in (*names, LOCALHOST)
         }
+        of_the_run = known_names(LocalHost(), PLAYBOOKS["fleet_run"].all_prefixes)
+        own = {name: own_variables(row, of_the_run) for name, row in rows.items()}
+        prefixes = PLAYBOOKS[playbook].all_prefixes if playbook in PLAYBOOKS else ()  # the module refuses others
+        known = set(known_names(LocalHost(), prefixes))
         return {
-            "hosts": {name: own_variables(row) for name, row in rows.items()},
+            "hosts": {name: own[name] for name in names},
             "groups": {name: list(members) for name, members in variables["groups"].items()},
-            "extra": own_variables(manager.extra_vars),
+            "local": {name: value for name, value in own[LOCALHOST].items() if name in known},
+            "extra": own_variables(manager.extra_vars, of_the_run),
         }

@@ -10,7 +10,7 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -32,6 +32,7 @@ SECRET_BYTES = 1_000_000  # a Secret holds 1 MiB
 _DIGEST_ROUNDS = 200_000
 INPUT = "/input"  # where the Secret is in a pod
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_NO_NAME = re.compile(r"[\[\]]|^[^:]*:[0-9]+$", re.ASCII)
 # Paths of the machine of Ansible, in place of which a pod has its own.
 _KEY = "ansible_ssh_private_key_file"
 
@@ -55,7 +56,8 @@ REQUIRED_IF = [("state", PRESENT, ("request", "dir"))]
 
 @dataclass(frozen=True)
 class FleetRunRequest:
-    """`inventory` has `hosts`, variables by host; `groups`, hosts by group; `extra`, variables of the playbook."""
+    """`inventory` has `hosts`, variables by host; `groups`, hosts by group; `local`, variables of localhost that the playbook knows;
+    `extra`, those given with -e."""
 
     kubeconfig: str
     context: str
@@ -84,9 +86,10 @@ class FleetRunRequest:
         """Content of the Secret, by file."""
         own = {_KEY: f"{INPUT}/ssh-key"} if self.ssh_key else {}
         variables, groups = self.inventory["hosts"], self.inventory["groups"]
+        local = self.inventory.get("local", {})
         files = {
             f"{name}.json.gz": gzip.compress(
-                _text(slice_inventory(hosts, variables, groups, own), in_order=True), mtime=0
+                _text(slice_inventory(hosts, variables, groups, own, local), in_order=True), mtime=0
             )
             for name, hosts in self.slices.by_name.items()
         }
@@ -103,9 +106,11 @@ class FleetRunRequest:
     def _variables(self) -> dict[str, Any]:
         """Of the playbook in each slice: its hosts are all of its inventory, and max_fail is a number of the whole run."""
         prefix = PLAYBOOKS[self.playbook]
-        own = {f"{prefix}_hosts": "all", f"{prefix}_canaries": "", f"{prefix}_max_fail": self.max_fail}
-        left_out = f"{prefix}_plan_file"  # of the machine of Ansible
-        return {**{name: value for name, value in self.inventory["extra"].items() if name != left_out}, **own}
+        own: dict[str, Any] = {"hosts": "all", "canaries": "", "max_fail": self.max_fail}
+        own["plan_file"] = ""  # of the machine of Ansible, wherever it was given
+        left_out = {_KEY} if self.ssh_key else set()
+        given = {name: value for name, value in self.inventory["extra"].items() if name not in left_out}
+        return {**given, **{f"{prefix}_{name}": value for name, value in own.items()}}
 
     @cached_property
     def digest(self) -> str:
@@ -133,7 +138,7 @@ class FleetRunRequest:
             Problems.raise_if(problems)
             return cls(**common)
         asked_for = params["request"]
-        problems += _of_playbook(asked_for)
+        problems += [*_of_playbook(asked_for), *_of_names(asked_for.get("hosts") or ())]
         for name, most in (("slices", SLICES_MOST), ("forks", 500), ("parallelism", SLICES_MOST)):
             value = params[name]
             if value is not None and not 1 <= value <= most:
@@ -170,6 +175,18 @@ def _of_playbook(asked_for: Mapping[str, Any]) -> list[BallastError]:
     if asked_for.get("admin_kubeconfig"):
         return [MESSAGES.error("fleet-run-daemonset", playbook=playbook)]
     return []
+
+
+def _of_names(hosts: Sequence[str]) -> list[BallastError]:
+    """Of a file, Ansible reads brackets as a range of hosts, and a number behind a colon as a port: these would be other hosts."""
+    wrong = [host for host in hosts if _NO_NAME.search(host) or not host.isprintable()]
+    if not wrong:
+        return []
+    expected, hint = (
+        "a name of a host that an inventory file can have",
+        "rename it in the inventory, and set ansible_host",
+    )
+    return [_wrong("hosts", ", ".join(wrong[:5]), expected, hint)]
 
 
 def _read(name: str, path: Any, host: Host, problems: list[BallastError]) -> bytes:

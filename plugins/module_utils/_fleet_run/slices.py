@@ -7,11 +7,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .._core.host.host import NOTHING
+
 CANARY, SLICE = "canary", "slice"
+_SHARED = "ballast_fleet_slice"  # group of all hosts of a slice, with what they share
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,10 @@ def slice_inventory(
     variables: Mapping[str, Mapping[str, Any]],
     groups: Mapping[str, Sequence[str]],
     own: Mapping[str, Any],
+    local: Mapping[str, Any] = NOTHING,
 ) -> dict[str, Any]:
-    """As Ansible's inventory plugin `yaml` reads it. `variables` are those of each host; what is the same for all stands once. `own` are for
-    all hosts, and take the place of theirs."""
+    """As Ansible's inventory plugin `yaml` reads it. `variables` are those of each host; what is the same for all stands once, in a group:
+    those of `all` are localhost's too, which has `local`. `own` are for all hosts, and take the place of theirs."""
     rows = {host: {name: value for name, value in variables[host].items() if name not in own} for host in hosts}
     shared = _common_variables(list(rows.values()))
     chosen = set(hosts)
@@ -59,14 +63,28 @@ def slice_inventory(
             "hosts": {
                 host: {name: value for name, value in row.items() if name not in shared} for host, row in rows.items()
             },
-            "vars": {**shared, **own},
+            "vars": dict(local),
             "children": {
-                name: {"hosts": dict.fromkeys(listed, {})}
-                for name, listed in members.items()
-                if listed and name not in ("all", "ungrouped")
+                **{
+                    name: {"hosts": dict.fromkeys(listed, {})}
+                    for name, listed in members.items()
+                    if listed and name not in ("all", "ungrouped")
+                },
+                _SHARED: {"hosts": dict.fromkeys(hosts, {}), "vars": {**shared, **own}},
             },
         }
     }
+
+
+def inventory_of(hosts: Collection[str], inventory: Mapping[str, Any]) -> dict[str, Any]:
+    """One of slice_inventory with these hosts alone. No pattern leaves out a host whose name has a colon."""
+    whole = inventory["all"]
+    groups = {name: {**group, "hosts": _keep(group["hosts"], hosts)} for name, group in whole["children"].items()}
+    return {"all": {**whole, "hosts": _keep(whole["hosts"], hosts), "children": groups}}
+
+
+def _keep(rows: Mapping[str, Any], hosts: Collection[str]) -> dict[str, Any]:
+    return {host: row for host, row in rows.items() if host in hosts}
 
 
 def _common_variables(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -32,8 +32,8 @@ from .messages import MESSAGES
 from .objects import NAME, STOPPED, report_path
 from .record import SliceRecord
 from .report import NO_ANSWER, NOT_BEGUN, is_done, rows_by_record, with_earlier
-from .request import INPUT, PLAYBOOKS
-from .slices import slice_name
+from .request import INPUT
+from .slices import inventory_of, slice_name
 
 WORK = "/runner/run"
 STOP_FILE = "/runner/stopping"
@@ -134,8 +134,6 @@ def plan_hosts(settings: Settings, claimed: Answer) -> tuple[list[str], Optional
 
 def write_work(host: Host, settings: Settings, place: Place, hosts: Sequence[str]) -> None:
     """The directory of ansible-runner. Variables are in a file of it: they may be secrets, which no command line has."""
-    prefix = PLAYBOOKS[settings.playbook]
-    pattern = ":!".join(["all", *(name for name in settings.hosts if name not in hosts)])  # the play reads it by part
     slice_variables = {
         "namespace": place.namespace,
         "record": place.record,
@@ -144,10 +142,10 @@ def write_work(host: Host, settings: Settings, place: Place, hosts: Sequence[str
         "since": place.since,
         "stop_file": place.stop_file,
     }
-    variables = {**settings.variables, f"{prefix}_hosts": pattern, "fleet_slice": slice_variables}
+    variables = {**settings.variables, "fleet_slice": slice_variables}
     host.make_directory(WORK, mode=0o700)
     for path, content in (
-        ("inventory/hosts.json", json.dumps(settings.inventory)),
+        ("inventory/hosts.json", json.dumps(inventory_of(hosts, settings.inventory))),
         ("env/extravars", json.dumps(variables)),
         ("project/site.yml", json.dumps([{"import_playbook": f"ballast.kube.{settings.playbook}"}])),
     ):

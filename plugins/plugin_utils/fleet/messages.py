@@ -36,6 +36,12 @@ MESSAGES = Messages(
             remedy="use hosts or groups of the inventory (ansible-inventory --graph), and pass the inventory with -i",
         ),
         Message(
+            id="fleet-limit",
+            error=UserError,
+            text="--limit leaves out hosts of the request: {hosts}",
+            remedy="select the nodes with the variable *_hosts, and omit --limit",
+        ),
+        Message(
             id="fleet-canaries",
             error=UserError,
             text="{name}: {hosts}: not among {selection}",

@@ -98,8 +98,8 @@ def test_what_is_the_same_for_all_hosts_stands_once() -> None:
     made = slice_inventory(["b", "a"], rows, {"all": ["a"], "g": ["a", "c"], "none": ["c"]}, {"k": "own"})["all"]
     assert list(made["hosts"]) == ["b", "a"]
     assert made["hosts"] == {"a": {"y": True}, "b": {"y": 1}}
-    assert made["vars"] == {"x": 1, "z": [1], "k": "own"}
-    assert made["children"] == {"g": {"hosts": {"a": {}}}}
+    shared = {"hosts": {"b": {}, "a": {}}, "vars": {"x": 1, "z": [1], "k": "own"}}
+    assert made["children"] == {"g": {"hosts": {"a": {}}}, "ballast_fleet_slice": shared}
 
 
 def test_five_thousand_hosts_are_small_beside_what_a_secret_holds() -> None:
@@ -144,10 +144,23 @@ def test_the_variables_of_a_slice_are_those_of_the_run() -> None:
         "kube_proxy_hosts": "all",
         "kube_proxy_canaries": "",
         "kube_proxy_max_fail": 2,
+        "kube_proxy_plan_file": "",
     }
     inventory = json.loads(gzip.decompress(request().secret["slice-0.json.gz"]))
-    assert inventory["all"]["vars"]["ansible_ssh_private_key_file"] == "/input/ssh-key"
+    shared = inventory["all"]["children"]["ballast_fleet_slice"]["vars"]
+    assert shared["ansible_ssh_private_key_file"] == "/input/ssh-key"
     assert list(inventory["all"]["hosts"]) == ["n0", "n5", "n9"]
+
+
+def test_a_key_that_was_given_with_e_does_not_take_the_place_of_that_of_the_run() -> None:
+    extra = {"ansible_ssh_private_key_file": "~/.ssh/mine"}
+    made = request(inventory={**PARAMS["inventory"], "extra": extra})
+    assert "ansible_ssh_private_key_file" not in json.loads(made.secret["settings.json"])["variables"]
+
+
+@pytest.mark.parametrize("name", ["n[1:3]", "n1:22", "10.0.0.1:22", "n\n1", "[fd00::1]"])
+def test_a_host_that_a_file_would_name_otherwise_is_refused(name: str) -> None:
+    assert problems(request={**REQUEST, "hosts": [*HOSTS, name]}) == ["fleet-run-option"]
 
 
 @pytest.mark.parametrize(
@@ -250,7 +263,7 @@ def test_words_of_reports_are_those_of_the_playbooks() -> None:
 
 def test_variables_that_ansible_sets_for_each_run_do_not_reach_a_slice() -> None:
     given_variables = {"ansible_host": "10.0.0.1", "groups": {}, "fleet_slices": 4, "playbook_dir": "/x", "a": ("b",)}
-    assert own_variables(given_variables) == {"ansible_host": "10.0.0.1", "a": ["b"]}
+    assert own_variables(given_variables, ["fleet_slices"]) == {"ansible_host": "10.0.0.1", "a": ["b"]}
 
 
 # The end of a worker.
@@ -354,7 +367,9 @@ def test_variables_are_in_a_file_for_the_worker_alone() -> None:
     settings = worker.read_settings(host, "slice-0")
     worker.write_work(host, settings, PLACE, ["n0", "n9"])
     extra = json.loads(host.read("/runner/run/env/extravars") or b"")
-    assert extra["kube_proxy_hosts"] == "all:!n5"
+    assert extra["kube_proxy_hosts"] == "all"
+    inventory = json.loads(host.read("/runner/run/inventory/hosts.json") or b"")["all"]
+    assert list(inventory["hosts"]) == list(inventory["children"]["ballast_fleet_slice"]["hosts"]) == ["n0", "n9"]
     assert extra["fleet_slice"]["holder"] == "pod-1"
     stat = host.stat("/runner/run/env/extravars")
     assert stat is not None
