@@ -84,6 +84,11 @@ def test_readiness_of_a_lab() -> None:
     assert_shown("docs/readiness.md", summary.summary_lines(report))
 
 
+def test_the_page_of_readiness_has_each_feature() -> None:
+    page = (ROOT / "docs/readiness.md").read_text(encoding="utf-8")
+    assert [feature.title for feature in FEATURES if f"]({feature.page.removeprefix('docs/')}) | " not in page] == []
+
+
 def test_table_of_balloons() -> None:
     sized = [
         node(name, host="h", target=amount(5000, 20480), balloon=balloon(amount(10900, 44700)))
