@@ -73,12 +73,12 @@ ee: packages env  ## build an execution environment image for AWX and ansible-ru
 ##@ Long checks
 .PHONY: kubeadm
 kubeadm: packages env-test packages-vm  ## docs/migrate-a-kubeadm-cluster.md, every command, on two virtual machines (30 min)
-	@PATH=$(CURDIR)/$(VENV)/bin:$$PATH molecule test --scenario-name kubeadm
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" molecule test --scenario-name kubeadm
 
 ##@ Lab
 .PHONY: conformance binaries-conformance
 conformance: packages env-test  ## run Kubernetes' own tests on the lab (1 h); FOCUS='sig-network.*Services'
-	@PATH=$(CURDIR)/$(VENV)/bin:$$PATH PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m scripts.conformance $(if $(LAB_DIR),--lab-dir=$(LAB_DIR)) $(if $(FOCUS),'--focus=$(FOCUS)') $(if $(SKIP),'--skip=$(SKIP)') $(ARGS)
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH='$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR)' $(VENV)/bin/python -m scripts.conformance $(if $(LAB_DIR),'--lab-dir=$(LAB_DIR)') $(if $(FOCUS),'--focus=$(FOCUS)') $(if $(SKIP),'--skip=$(SKIP)') $(ARGS)
 
 ##@ Benchmarks
 .PHONY: recording

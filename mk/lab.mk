@@ -3,13 +3,15 @@
 LAB_DIR ?= /var/lib/ballast/lab
 PLAYBOOK = $(VENV)/bin/ansible-playbook
 # Only what was given reaches the playbook, so that what is recorded of a lab stays.
-lab-option = $(if $($(1)),-e $(2)=$($(1)))
+lab-option = $(if $($(1)),-e '$(2)="$($(1))"')
+# A file that was given, also one whose path has blanks, which $(abspath) would take for several.
+lab-file = $(if $(1),-e '$(2)="$(if $(filter /%,$(firstword $(1))),,$(CURDIR)/)$(1)"')
 # In quotes twice: Ansible would take what follows a blank for another option, and the lab would be elsewhere.
 LAB_OPTIONS = -e 'lab_dir="$(LAB_DIR)"' $(call lab-option,LAB_NAME,lab_name) $(call lab-option,LAB_NODES,lab_nodes) \
 	$(call lab-option,LAB_TARGET,lab_target) $(call lab-option,LAB_BOOTSTRAP,lab_bootstrap) $(call lab-option,LAB_HOSTS,lab_hosts) \
 	$(call lab-option,LAB_ADDONS,lab_addons) $(call lab-option,LAB_IP_FAMILY,lab_ip_family) $(call lab-option,LAB_KUBERNETES,lab_kubernetes_version) $(call lab-option,LAB_SOURCE,lab_source) \
 	$(call lab-option,LAB_BIN_PATH,lab_bin_path) $(call lab-option,LAB_OUTPUT,lab_output) \
-	$(if $(LAB_TOPOLOGY),-e lab_topology=$(abspath $(LAB_TOPOLOGY))) $(if $(ARCHIVE),-e lab_archive=$(abspath $(ARCHIVE)))
+	$(call lab-file,$(LAB_TOPOLOGY),lab_topology) $(call lab-file,$(ARCHIVE),lab_archive)
 lab-playbook = ANSIBLE_STDOUT_CALLBACK=ballast.kube.progress $(PLAYBOOK) ballast.kube.$(1) $(LAB_OPTIONS) $(ARGS)
 
 ##@ Lab
@@ -28,7 +30,7 @@ lab-list: env  ## list the labs of this host, and whether they run
 	@$(call lab-playbook,lab_list)
 
 lab-shell: env  ## open a shell in a node: NODE=n1; or run COMMAND="nft list ruleset"
-	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m scripts.lab_shell $(LAB_DIR) "$(NODE)" $(COMMAND)
+	@PYTHONPATH='$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR)' $(VENV)/bin/python -m scripts.lab_shell "$(LAB_DIR)" "$(NODE)" $(COMMAND)
 
 lab-kubeconfig: env  ## add the lab to your kubeconfig as a context; STATE=absent removes it
 	@$(call lab-playbook,lab_kubeconfig) $(call lab-option,STATE,lab_kubeconfig_state)
@@ -64,4 +66,4 @@ binaries: packages env  ## build or download the lab's binaries into the cache
 .PHONY: bench-lab
 bench-lab: binaries  ## time and memory of labs of 3 to 40 nodes (half an hour)
 	@$(PLAYBOOK) ballast.kube.kubernetes_binaries -e '{"kubernetes_binaries_components": [{"name": "kubemark"}]}' $(ARGS)
-	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.bench.lab --kubemark "$$(ls -td /var/cache/ballast/binaries/sets/*/kubemark | head -n 1)"
+	@PYTHONPATH='$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR)' $(VENV)/bin/python -m tests.bench.lab --kubemark "$$(ls -td /var/cache/ballast/binaries/sets/*/kubemark | head -n 1)"

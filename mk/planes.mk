@@ -33,4 +33,4 @@ binaries-planes: packages env  ## build hyper-mini too, which tests and benchmar
 
 ##@ Benchmarks
 bench-planes: env-test binaries-planes  ## start time and memory of control planes, by profile (15 min)
-	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.bench.planes $(ARGS)
+	@PYTHONPATH='$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR)' $(VENV)/bin/python -m tests.bench.planes $(ARGS)

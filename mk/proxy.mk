@@ -13,4 +13,4 @@ MIGRATE_KUBERNETES ?= 1.37.2
 .PHONY: bench-migrate
 bench-migrate: packages env-test  ## failed connections of a kube-proxy mode switch, ours and a restart (1 h or more)
 	@$(PLAYBOOK) ballast.kube.kubernetes_binaries -e kubernetes_binaries_version=$(MIGRATE_KUBERNETES)
-	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.bench.migrate --kubernetes $(MIGRATE_KUBERNETES) $(ARGS)
+	@PYTHONPATH='$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR)' $(VENV)/bin/python -m tests.bench.migrate --kubernetes $(MIGRATE_KUBERNETES) $(ARGS)

@@ -35,7 +35,7 @@ MODULES = ROOT / "plugins/modules"
 FRAGMENTS = ROOT / "plugins/doc_fragments"
 _MARK = re.compile(r"^<!-- variables:([\w,]+) begin -->$", re.MULTILINE)
 _MAKE = re.compile(
-    r"\$\(call lab-option,(?P<make>\w+),(?P<name>\w+)\)|-e '?(?P<name2>\w+)=\"?\$\((?:abspath \$\()?(?P<make2>\w+)\)"
+    r"\$\(call lab-(?:option,|file,\$\()(?P<make>\w+)\)?,(?P<name>\w+)\)|-e '?(?P<name2>\w+)=\"?\$\((?P<make2>\w+)\)"
 )
 _COMMON = "PREFIX"
 # Modules whose options are variables of a prefix, as survey_page has it; of two with one option, the first says what it means.
