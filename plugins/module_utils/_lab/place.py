@@ -40,15 +40,26 @@ def find_place_problems(host: Host, directory: str) -> list[BallastError]:
     while directory != "/" and host.stat(directory) is None:
         directory = os.path.dirname(directory)
     problems = []
-    for id, script in (("lab-dir-overlay", _OVERLAY), ("lab-dir-noexec", _PROGRAM)):
-        argv = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", _BEGIN + script, "sh", directory]
-        done = host.run(argv, timeout=_SECONDS, check=False)
-        message = (done.stderr.strip().splitlines() or [f"status {done.status}"])[0]
-        if done.status == _UNWRITABLE:
-            return [MESSAGES.error("lab-dir-write", directory=directory, found=message)]
-        if done.status != 0:
-            problems.append(MESSAGES.error(id, directory=directory, found=message))
+    overlay, program = (_try(host, directory, script) for script in (_OVERLAY, _PROGRAM))
+    for trial in (overlay, program):
+        if trial.status == _UNWRITABLE:
+            return [MESSAGES.error("lab-dir-write", directory=directory, found=trial.message)]
+    if overlay.status:
+        problems.append(MESSAGES.error("lab-dir-overlay", directory=directory, found=overlay.message))
+    if program.status:
+        problems.append(MESSAGES.error("lab-dir-noexec", directory=directory, found=program.message))
     return problems
+
+
+class _Trial(NamedTuple):
+    status: int
+    message: str  # the first line of what the shell says
+
+
+def _try(host: Host, directory: str, script: str) -> _Trial:
+    argv = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", _BEGIN + script, "sh", directory]
+    done = host.run(argv, timeout=_SECONDS, check=False)
+    return _Trial(done.status, (done.stderr.strip().splitlines() or [f"status {done.status}"])[0])
 
 
 _NAMESPACES = "/run/netns"  # nodes' namespaces are bound to files there
