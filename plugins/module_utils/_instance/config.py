@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._core.text.ip_families import is_ipv6, split, with_port
+from .._core.text.toml_text import toml_string
 from .model import Instance, InstancesRequest, Taint
 from .view import CONTAINERD_STATE, KUBELET_ROOT
 
@@ -30,11 +31,6 @@ _DEFAULT_ROUTES = {False: "0.0.0.0/0", True: "::/0"}  # whether it is of IPv6
 
 def _json(value: object) -> str:
     return json.dumps(value, indent=2, sort_keys=True) + "\n"
-
-
-def _toml(text: str) -> str:
-    """A basic string: quoted as in JSON, but characters beyond the basic plane as they are, and DEL escaped."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def kubeconfig(desired: InstancesRequest, pki: str, name: str) -> str:
@@ -165,7 +161,7 @@ def containerd(desired: InstancesRequest, instance: Instance, home: str) -> str:
         "imports": f"{home}/etc/containerd.conf.d/*.toml",
         "certs": desired.certs_dir,
     }
-    quoted = {name: _toml(value) for name, value in text.items()}
+    quoted = {name: toml_string(value) for name, value in text.items()}
     return f"""version = 3
 root = {quoted["root"]}
 state = {quoted["state"]}

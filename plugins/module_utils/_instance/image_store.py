@@ -25,6 +25,7 @@ from .._core.engine.plan import ABSENT, Resource, Value
 from .._core.host.host import Host
 from .._core.text.errors import CommandFailed
 from .._core.text.json_text import parse_object
+from .._core.text.toml_text import toml_string
 from .messages import MESSAGES
 from .model import Archive
 
@@ -101,7 +102,7 @@ class ImageStoreKind:
             ctx.host.remove_tree(left)
         paths = {"root": _root(store), "state": run, "socket": f"{run}/containerd.sock", "opt": f"{_root(store)}/opt"}
         config = f"{store}/containerd.toml"
-        ctx.host.write(config, _CONFIG.format_map({name: json.dumps(path) for name, path in paths.items()}).encode())
+        ctx.host.write(config, _CONFIG.format_map({name: toml_string(path) for name, path in paths.items()}).encode())
         archives = fields(value["archives"]) if missing is None else missing
         script = [*_WITH_US, _IMPORT, "sh", config, run, str(value["programs"]), *archives]
         _fill(ctx.host, store, ["unshare", "--mount", *script], seconds=_IMPORT_SECONDS)

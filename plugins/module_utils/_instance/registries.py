@@ -12,7 +12,6 @@ containerd reads the files at each pull (docs/hosts.md of its repository), so no
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from .._core.engine.kinds import directory, file
 from .._core.engine.plan import Resource
 from .._core.text.errors import BallastError
+from .._core.text.toml_text import toml_string
 from .messages import MESSAGES
 
 _GROUP = "registry mirrors"
@@ -76,4 +76,4 @@ def mirror_resources(certs_dir: str, mirrors: Mirrors) -> list[Resource]:
 
 def hosts_toml(urls: Sequence[str]) -> str:
     """Without `server`: behind the mirrors containerd asks the registry itself."""
-    return "\n".join(f'[host.{json.dumps(url)}]\ncapabilities = ["pull", "resolve"]\n' for url in urls)
+    return "\n".join(f'[host.{toml_string(url)}]\ncapabilities = ["pull", "resolve"]\n' for url in urls)

@@ -13,7 +13,7 @@ from typing import Optional
 
 from .._core.host.cgroup_paths import cgroup_directories
 from .._core.host.host import Host
-from .._core.host.tables import parse_table, read_meminfo
+from .._core.host.tables import parse_number, parse_table, read_meminfo
 from .._core.service.cgroup import limits_in_force
 
 # Of cgroup v1 and v2: what is in use, and what memory.stat calls the part of it that the kernel takes back first.
@@ -48,7 +48,7 @@ def read_memory(host: Host, cgroup: str) -> Use:
 
 def read_pids(host: Host, cgroup: str) -> Use:
     directories = cgroup_directories(host, cgroup)
-    counts = [_parse_number(host.read(os.path.join(directory, "pids.current"))) for directory in directories]
+    counts = [parse_number(host.read(os.path.join(directory, "pids.current"))) for directory in directories]
     count = next((number for number in counts if number is not None), None)
     return Use(count, limits_in_force(host, directories).pids)
 
@@ -59,8 +59,8 @@ def read_host(host: Host, state_dir: str) -> HostUse:
     used = None if total is None or available is None else total - available
     # "0.52 0.58 0.59 3/417 12345": 3 of 417 tasks are runnable
     fields = (host.read("/proc/loadavg") or b"").split()
-    tasks = _parse_number(fields[3].rpartition(b"/")[2]) if len(fields) > 3 else None
-    limits = [_parse_number(host.read(f"/proc/sys/kernel/{name}")) for name in ("pid_max", "threads-max")]
+    tasks = parse_number(fields[3].rpartition(b"/")[2]) if len(fields) > 3 else None
+    limits = [parse_number(host.read(f"/proc/sys/kernel/{name}")) for name in ("pid_max", "threads-max")]
     free = host.free_bytes(state_dir) if host.stat(state_dir) else None
     return HostUse(
         memory=Use(used, total),
@@ -72,12 +72,7 @@ def read_host(host: Host, state_dir: str) -> HostUse:
 def _read_working_set(host: Host, directories: Sequence[str]) -> Optional[int]:
     for directory in directories:
         for usage, idle in _MEMORY:
-            used = _parse_number(host.read(os.path.join(directory, usage)))
+            used = parse_number(host.read(os.path.join(directory, usage)))
             if used is not None:
                 return max(0, used - parse_table(host.read(os.path.join(directory, "memory.stat"))).get(idle, 0))
     return None
-
-
-def _parse_number(data: Optional[bytes]) -> Optional[int]:
-    text = (data or b"").strip()
-    return int(text) if text.isdigit() else None

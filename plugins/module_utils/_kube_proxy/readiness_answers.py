@@ -32,6 +32,7 @@ from .._core.engine.readiness import (
 )
 from .._core.engine.readiness_common import distribution
 from .._core.host.host import Host
+from .._core.host.tables import parse_number
 from .._core.text.errors import BallastError
 from .._core.text.exposition import Sample, histogram, parse_exposition, quantile, total
 from .._rules.model import NFTABLES
@@ -370,14 +371,9 @@ def _size_figures(look: Look, services: Optional[int], endpoints: Optional[int])
 
 def _connections(host: Host) -> Iterator[Figure]:
     """Tracked in this network namespace; none where the kernel has not loaded conntrack."""
-    count, most = (_whole(host.read(f"{_CONNTRACK}{name}")) for name in ("count", "max"))
+    count, most = (parse_number(host.read(f"{_CONNTRACK}{name}")) for name in ("count", "max"))
     if count is not None:
         yield Figure("tracked connections", count, "", f"{_CONNTRACK}count and {_CONNTRACK}max", most)
-
-
-def _whole(data: Optional[bytes]) -> Optional[int]:
-    text = (data or b"").strip()
-    return int(text) if text.isdigit() else None
 
 
 # Failure modes

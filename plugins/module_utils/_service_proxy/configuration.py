@@ -23,6 +23,7 @@ from typing import Any, Optional
 from .._core.text.decode import show
 from .._core.text.document import parse_document
 from .._core.text.errors import BallastError, Problems, UserError
+from .._core.text.ip_families import with_port
 from .._rules.config import parse_config
 from .._rules.config_keys import API_VERSION, KIND, check_config
 from .._rules.messages import MESSAGES as RULES_MESSAGES
@@ -203,8 +204,8 @@ class Configuration:
             _set(whole, path, _get(DEFAULTS, path))
         whole.update(
             hostnameOverride=self.document.get("hostnameOverride", ""),
-            healthzBindAddress=format_place(self.healthz),
-            metricsBindAddress=format_place(self.metrics),
+            healthzBindAddress=with_port(*self.healthz),
+            metricsBindAddress=with_port(*self.metrics),
             nodePortAddresses=list(self.document.get("nodePortAddresses") or [PRIMARY]),
             mode=NFTABLES,
         )
@@ -238,11 +239,6 @@ def parse_configuration(text: str, *, name: str, hostname: Optional[str] = None)
         sync_seconds=_nanoseconds(_effective(values, "nftables.syncPeriod")) / 1e9,
         min_sync_seconds=given / 1e9,
     )
-
-
-def format_place(place: tuple[str, int]) -> str:
-    host, port = place
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _rule_problems(data: Values) -> Sequence[BallastError]:

@@ -19,6 +19,7 @@ from ..._core.host.host import Host, ProcessId
 from ..._core.host.processes import program, read_command
 from ..._core.service.daemon import daemon_process, flag_value
 from ..._core.text.errors import BallastError, CommandFailed, HostError, Unavailable, last_lines
+from ..._core.text.toml_text import toml_string
 from .containerd_files import read_files, replacing_import, source_of
 from .containerd_tables import (
     CRI_IMAGES,
@@ -44,7 +45,6 @@ from .toml import (
     head_strings,
     head_version,
     parse_tables,
-    quote,
     read_number,
     set_number,
 )
@@ -160,7 +160,7 @@ def drop_in_path(main: str, config_path: str) -> str:
         directory, name = os.path.split(os.path.normpath(os.path.join(os.path.dirname(config_path), pattern)))
         if fnmatch.fnmatchcase(FILE_NAME, name) and name != FILE_NAME and not set("*?[") & set(directory):
             return os.path.join(directory, FILE_NAME)
-    line = f"imports = [{', '.join(quote(pattern) for pattern in [*imports, _PROPOSED])}]"
+    line = f"imports = [{', '.join(toml_string(pattern) for pattern in [*imports, _PROPOSED])}]"
     raise _config_error(config_path, "it imports no drop-in directory", f"add this line above its first table: {line}")
 
 

@@ -17,11 +17,12 @@ from ..._core.host.host import Host
 from ..._core.host.processes import read_command
 from ..._core.service.daemon import daemon_process, flag_value
 from ..._core.text.errors import CommandFailed
+from ..._core.text.toml_text import toml_string
 from .drop_in import HEADING, DropInKind, drop_in, restart_until_healthy
 from .messages import MESSAGES
 from .model import CRIO, ImagePullsRequest
 from .runtime import runtime_service
-from .toml import parse_tables, quote
+from .toml import parse_tables
 
 CONFIG_DIRECTORY = "/etc/crio/crio.conf.d"
 FILE_NAME = "90-ballast-image-pulls.conf"
@@ -44,7 +45,7 @@ def crio_resource(host: Host, service: str, settings: Mapping[str, str]) -> Reso
 
 
 def drop_in_text(settings: Mapping[str, str]) -> str:
-    rows = [f"[{_TABLES[key]}]\n{key} = {quote(settings[key])}\n" for key in sorted(settings)]
+    rows = [f"[{_TABLES[key]}]\n{key} = {toml_string(settings[key])}\n" for key in sorted(settings)]
     return "\n".join([HEADING, *rows])
 
 

@@ -8,7 +8,6 @@ in one of its tables. containerd itself verifies what is written, before it is r
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Optional, Union
@@ -25,11 +24,6 @@ _STRINGS = re.compile(rf"""\[(?:\s*{_STRING}\s*,)*\s*(?:{_STRING}\s*)?\]""")
 _COMMENT = re.compile(rf"""({_STRING})|\#[^\n]*""")
 # What a line has in its place between the writing and the restart: who finds it knows that the restart is still to come.
 PENDING = "not in effect yet"
-
-
-def quote(text: str) -> str:
-    """A basic string: quoted as in JSON, but characters beyond the basic plane as they are, and DEL escaped."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def parse_tables(text: str) -> dict[str, dict[str, Scalar]]:

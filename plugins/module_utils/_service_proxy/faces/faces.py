@@ -33,8 +33,9 @@ from ..._agent.open_files import raise_open_files
 from ..._agent.scrape import metrics_answer
 from ..._core.kube.client import Api
 from ..._core.text.errors import BallastError
+from ..._core.text.ip_families import with_port
 from ..._rules.model import NFTABLES
-from ..configuration import Configuration, format_place
+from ..configuration import Configuration
 from ..ports import Failed, HealthChecks, NodeState, Refused, Repaired, Report
 from .events import NORMAL, WARNING, Event, EventWriter, node_reference, service_reference
 from .health import Health
@@ -157,11 +158,11 @@ class Faces:
                 continue
             answer = partial(_route, server.paths)
             self._listeners[server.what] = HttpListener(answer, sockets, accept_seconds=_ACCEPT_SECONDS)
-            self._log.event("listening", what=server.what, address=format_place(server.place))
+            self._log.event("listening", what=server.what, address=with_port(*server.place))
         return failed
 
     def _not_open(self, server: _Server, error: OSError) -> BallastError:
-        address = format_place(server.place)
+        address = with_port(*server.place)
         reason = error.strerror or str(error)
         problem = MESSAGES.error(
             "service-proxy-address-taken", what=server.what, address=address, key=server.key, found=reason

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.toml_text import toml_string
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.toml import (
     PENDING,
     head_imports,
     head_version,
     parse_tables,
-    quote,
     read_number,
     set_number,
 )
@@ -129,6 +129,6 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_what_is_quoted_is_read_as_it_was(text: str) -> None:
-    line = f"a = {quote(text)}\n"
+    line = f"a = {toml_string(text)}\n"
     assert "\n" not in line[:-1]
     assert parse_tables(line)[""] == {"a": text}
