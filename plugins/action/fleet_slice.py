@@ -20,18 +20,24 @@ from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.slice import sl
 class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _requires_connection = False
-    _VALID_ARGS = frozenset({"batch"})
+    _VALID_ARGS = frozenset({"batch", "failed"})
 
     def run(self, tmp: Optional[str] = None, task_vars: Optional[dict[str, Any]] = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         _checked, arguments = self.validate_argument_spec(
-            {"batch": {"type": "list", "elements": "str", "required": True}}
+            {
+                "batch": {"type": "list", "elements": "str", "required": True},
+                "failed": {"type": "list", "elements": "str", "default": []},
+            }
         )
         variables = task_vars or {}
         if not variables.get("fleet_slice"):
             return {**result, "stop": False, "why": ""}
         try:
-            answer = slice_boundary(variables).may_begin(arguments["batch"])
+            boundary = slice_boundary(variables)
+            if arguments["failed"]:
+                boundary.count(failed=arguments["failed"])
+            answer = boundary.may_begin(arguments["batch"])
         except BallastError as error:
             return {**result, "failed": True, "msg": str(error), "id": error.id}
         return {**result, "stop": answer.stop, "why": answer.why}

@@ -30,6 +30,11 @@ options:
     type: list
     elements: str
     required: true
+  failed:
+    description: Hosts that failed before the first batch, because they gave no answer. All slices count them.
+    type: list
+    elements: str
+    default: []
 seealso:
   - module: ballast.kube.fleet_run
 """
@@ -38,6 +43,7 @@ EXAMPLES = r"""
 - name: Ask whether this batch may begin
   ballast.kube.fleet_slice:
     batch: "{{ ansible_play_batch }}"
+    failed: "{{ hostvars['localhost'].kube_proxy_preview.silent | list }}"
   register: fleet_slice_answer
   run_once: true
 

@@ -26,6 +26,12 @@ MESSAGES = Messages(
             remedy="set it to the path of a file on the Ansible control node",
         ),
         Message(
+            id="fleet-run-passphrase",
+            error=UserError,
+            text="ssh_key: {path} has a passphrase, and workers have nobody to ask for it",
+            remedy="use a key of the fleet without one: ssh-keygen -t ed25519 -N '' -f fleet",
+        ),
+        Message(
             id="fleet-run-daemonset",
             error=UserError,
             text="kube_proxy_admin_kubeconfig is set: a fleet run does not move nodes whose kube-proxy runs in a DaemonSet",

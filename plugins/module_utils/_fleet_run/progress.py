@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .._core.text.errors import shorten
 from .record import Record
+from .report import in_one_line
 from .request import FleetRunRequest
 from .slices import CANARY, SLICE, slice_name
 from .state import PodState, RunState
@@ -33,7 +33,7 @@ def _line(name: str, hosts: int, record: Record, pods: tuple[PodState, ...]) -> 
     own = record.of(name)
     at_work = [pod for pod in pods if pod.slice_name == name and pod.phase in ("Pending", "Running")]
     pod = at_work[-1] if at_work else None
-    where = "no pod yet" if pod is None else shorten(pod.why) if pod.why else pod.phase.lower()
+    where = "no pod yet" if pod is None else in_one_line(pod.why or pod.phase.lower())
     failed = f", {len(own.failed)} failed" if own.failed else ""
     over = "; no further batch starts" if record.is_over else ""
     return f"{len(own.done)} of {hosts} nodes done{failed}, {own.batches} batches; {where}{over}"

@@ -37,11 +37,13 @@ def merge_reports(request: FleetRunRequest, record: Record, reports: Mapping[str
     not_done: set[str] = set()
     for name, hosts in request.slices.by_name.items():
         report = reports.get(name, {})
-        given, left = _rows(report.get("rows")), report.get("not_done")
+        given, left, own = _rows(report.get("rows")), report.get("not_done"), record.of(name)
         for host in hosts:
-            rows[host] = given.get(host) or _without_report(host, record.of(name))
-        failed = set(left) if isinstance(left, list) else set()
-        not_done |= {host for host in hosts if host in failed or (host not in given and rows[host][0] != CONFIRMED)}
+            row = given.get(host) or _without_report(host, own)
+            # A slice records what failed before it writes its report.
+            rows[host] = _without_report(host, own) if host in own.failed and is_done(row) else row
+        listed = left if isinstance(left, list) else []
+        not_done |= {host for host in hosts if host in listed or not is_done(rows[host])}
     return _of_nodes(rows, not_done, _failures(reports))
 
 
@@ -61,7 +63,7 @@ def _preview(reports: Mapping[str, Mapping[str, Any]], request: FleetRunRequest)
     for name in request.slices.by_name:
         found_lines = reports.get(name, {}).get("lines")
         texts = found_lines if isinstance(found_lines, list) else ["no report: read its log"]
-        lines += [f"{name}:", *(f"  {shorten(str(line), limit=500)}" for line in texts)]
+        lines += [f"{name}:", *(f"  {in_one_line(line, limit=500)}" for line in texts)]
     missing = [name for name in request.slices.by_name if name not in reports]
     failures = [*_failures(reports), *(f"{name}: no report" for name in missing)]
     return FleetReport((*lines, *failures), {}, "\n".join(failures))
@@ -70,19 +72,25 @@ def _preview(reports: Mapping[str, Mapping[str, Any]], request: FleetRunRequest)
 def _failures(reports: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Why slices were refused before their first change."""
     return [
-        f"{name}: {shorten(str(report['failure']), limit=1000)}"
+        in_one_line(line)
         for name, report in reports.items()
         if report.get("failure")
+        for line in f"{name}: {shorten(str(report['failure']), limit=1000)}".splitlines()
     ]
 
 
 def _rows(rows: Any) -> dict[str, tuple[str, str]]:
     given = rows if isinstance(rows, Mapping) else {}
     return {
-        str(host): (shorten(str(row[0])), shorten(str(row[1]), limit=500))
+        str(host): (in_one_line(row[0]), in_one_line(row[1], limit=500))
         for host, row in given.items()
         if isinstance(row, list) and len(row) == 2
     }
+
+
+def in_one_line(text: object, *, limit: int = 200) -> str:
+    """Without what a terminal would obey."""
+    return "".join(sign if sign.isprintable() else " " for sign in shorten(str(text), limit=limit))
 
 
 def _without_report(host: str, own: SliceRecord) -> tuple[str, str]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import json
@@ -144,6 +145,8 @@ class FleetRunRequest:
             if value is not None and not 1 <= value <= most:
                 problems.append(_wrong(name, value, f"a number from 1 to {most}", f"-e fleet_{name}=4"))
         files = {name: _read(name, params[name], host, problems) for name in ("ssh_key", "known_hosts")}
+        if is_encrypted(files["ssh_key"]):
+            problems.append(MESSAGES.error("fleet-run-passphrase", path=params["ssh_key"]))
         Problems.raise_if(problems)
         request = cls(
             **common,
@@ -165,6 +168,19 @@ class FleetRunRequest:
         if size > SECRET_BYTES:
             raise MESSAGES.error("fleet-run-size", size=size, most=SECRET_BYTES)
         return request
+
+
+def is_encrypted(key: bytes) -> bool:
+    """Of a private key in a form that OpenSSH reads: PEM, PKCS #8, or its own (its PROTOCOL.key)."""
+    head, _line, rest = key.strip().partition(b"\n")
+    if b"OPENSSH PRIVATE KEY" not in head:
+        return b"ENCRYPTED" in head or rest.startswith(b"Proc-Type: 4,ENCRYPTED")
+    try:
+        begin = base64.b64decode(b"".join(rest.split())[:64])
+    except ValueError:
+        return False
+    magic, none = b"openssh-key-v1\0", b"\0\0\0\4none"  # the name of the cipher comes first
+    return begin.startswith(magic) and not begin.startswith(magic + none)
 
 
 def _of_playbook(asked_for: Mapping[str, Any]) -> list[BallastError]:

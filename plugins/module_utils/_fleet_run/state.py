@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -26,10 +26,11 @@ from .objects import (
 )
 from .record import Record, read_record
 from .request import PRESENT, FleetRunRequest
-from .slices import CANARY, SLICE, slice_name
+from .slices import CANARY, SLICE
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
 ENDS = ("Complete", "Failed")  # types of conditions
+_NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}", re.ASCII)
 _RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", re.ASCII)
 
 
@@ -90,7 +91,7 @@ def read_run(request: FleetRunRequest, api: Api) -> RunState:
         {job: _job(row) for job in (CANARY, SLICE) if (row := api.find(job_path(space, job))) is not None},
         None if record is None else read_record(record),
         _reports(request, objects),
-        tuple(_pod(item) for item in api.list(f"{namespace_path(space)}/pods").items),
+        _pods(request, api.list(f"{namespace_path(space)}/pods").items),
     )
 
 
@@ -120,13 +121,21 @@ def _indexes(text: Any) -> frozenset[int]:
     return frozenset(indexes)
 
 
-def _pod(pod: Object) -> PodState:
+def _pods(request: FleetRunRequest, items: Iterable[Object]) -> tuple[PodState, ...]:
+    """Names of pods and of slices are parts of paths, those of the logs too."""
+    pods = [_pod(item, request.slices.by_name) for item in items]
+    return tuple(pod for pod in pods if _NAME.fullmatch(pod.name))
+
+
+def _pod(pod: Object, slices: Collection[str]) -> PodState:
     metadata, status = mapping_in(pod, "metadata"), mapping_in(pod, "status")
     labels = mapping_in(metadata, "labels")
     job = str(labels.get("batch.kubernetes.io/job-name", "")).replace(f"{NAME}-", "", 1)
     index = str(labels.get(_INDEX, ""))
-    name = slice_name(job, int(index)) if index.isdecimal() else ""
-    return PodState(str(metadata.get("name", "")), name, str(status.get("phase", "")), _why(status))
+    name = f"{job}-{index}"
+    return PodState(
+        str(metadata.get("name", "")), name if name in slices else "", str(status.get("phase", "")), _why(status)
+    )
 
 
 def _why(status: Mapping[str, Any]) -> str:

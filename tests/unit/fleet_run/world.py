@@ -301,6 +301,8 @@ class World:
         failed: list[str] = []
         stop = len(silent) > most
         for batch in [] if stop else _batches(changing, self.batch_sizes):
+            if silent:
+                boundary.count(failed=silent)
             if boundary.may_begin(batch).stop:
                 break
             if self.record.is_over:
