@@ -33,7 +33,7 @@ from .access import read_credentials
 from .loop import Counts, Uncounted
 from .messages import AGENT
 from .metrics import Metrics
-from .settings import Settings, parse_settings
+from .settings import RESTART_KEYS, Settings, parse_settings
 from .status import status_of, table
 from .worker import Worker
 
@@ -93,10 +93,12 @@ async def _serve(settings: Settings, config: str, directory: str) -> None:
 
 
 def _take(worker: Worker, started: Settings, config: str, text: str) -> Mapping[str, object]:
-    """Reload all settings but the address of the metrics, which needs a restart."""
+    """Reload all settings but those that need a restart."""
     settings = _read(text, config)
-    worker.take(replace(settings, metrics=started.metrics))
-    return {"settings": _describe(settings), "needs_restart": "" if settings.metrics == started.metrics else "metrics"}
+    kept = {name: getattr(started, name) for name in RESTART_KEYS}
+    changed = [name for name, value in kept.items() if getattr(settings, name) != value]
+    worker.take(replace(settings, **kept))
+    return {"settings": _describe(settings), "needs_restart": ",".join(changed)}
 
 
 async def _answer(worker: Worker, config: str, directory: str, undo: AsyncExitStack) -> None:

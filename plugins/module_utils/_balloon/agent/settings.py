@@ -18,6 +18,7 @@ from ..request import LIMITS, NAMESPACE, NEVER_PREEMPT, PRESENT, TIMEOUT_MOST, B
 from ..sizing.resources import Resources
 from .messages import AGENT
 
+RESTART_KEYS = ("metrics",)  # of settings that a reload cannot change
 _CONTEXT = re.compile(r"[^\x00-\x1f\x7f]{1,253}")
 _NODE_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)  # a DNS subdomain, as of every Node
 

@@ -13,7 +13,7 @@ from ..._agent.installation import Installation
 from ..._agent.running import AgentKind
 from ..._core.service.sandbox import Sandbox
 from ..agent.messages import AGENT
-from ..agent.settings import parse_settings
+from ..agent.settings import RESTART_KEYS, parse_settings
 
 
 def _sandbox(document: Mapping[str, Any]) -> Sandbox:
@@ -28,7 +28,7 @@ INSTALLATION = Installation(
     main="_balloon.agent.main.main",
     needed={"prometheus_client": "python3-prometheus-client", "yaml": "python3-yaml"},
     parse=lambda text, name: parse_settings(text, name=name),
-    restart_keys=("metrics",),
+    restart_keys=RESTART_KEYS,
     cgroup="ballast-balloon_reconciler",
     after=("network-online.target",),
     sandbox=_sandbox,

@@ -32,7 +32,7 @@ from ..._core.service.service import Service
 from ..._core.service.services import service_pid
 from ..pki.kubeconfig import reference_kubeconfig
 from ..pki.pki import CLIENT, Certificate, key_path
-from .agent.settings import parse_settings
+from .agent.settings import RESTART_KEYS, parse_settings
 from .api_services import AGENT_USER
 from .messages import AGENT
 from .objects import API_SERVICE_KINDS, agent_rights, api_service_resource
@@ -198,7 +198,7 @@ def _installation(state_dir: str, service: str) -> _AgentInstallation:
         main="_control_plane.aggregation.agent.main.main",
         needed={},
         parse=lambda text, name: parse_settings(text, name=name),
-        restart_keys=("metrics", "socket"),
+        restart_keys=RESTART_KEYS,
         cgroup="",  # that of the control plane
         state_dir=state_dir,
         service=service,

@@ -14,7 +14,7 @@ from ..._agent.installation import Installation
 from ..._agent.running import AgentKind
 from ..._core.service.sandbox import Sandbox
 from ..proxy.messages import AGENT
-from ..proxy.settings import parse_settings
+from ..proxy.settings import RESTART_KEYS, parse_settings
 
 
 def _sandbox(document: Mapping[str, Any]) -> Sandbox:
@@ -37,7 +37,7 @@ INSTALLATION = Installation(
         "yaml": "python3-yaml",
     },
     parse=lambda text, name: parse_settings(text, name=name),
-    restart_keys=("listeners", "metrics"),
+    restart_keys=RESTART_KEYS,
     cgroup="ballast-pull_proxy",
     after=("containerd.service", "crio.service"),
     before=("kubelet.service",),

@@ -17,6 +17,7 @@ from ..._core.text.decode import Parsers, Reader, Required, Wrong, boolean, choi
 from .messages import AGENT
 
 # The value of system-node-critical, the highest that a pod can have: k8s.io/kubernetes/pkg/apis/scheduling.
+RESTART_KEYS = ("listeners", "metrics")  # of settings that a reload cannot change
 _HIGHEST_POD_PRIORITY = 2000001000
 _SOCKET_PATH_MOST = 107  # bytes: sun_path of sockaddr_un less its closing NUL, unix(7)
 
@@ -81,7 +82,7 @@ def parse_settings(text: str, *, name: str) -> Settings:
 
 def needs_restart(old: Settings, new: Settings) -> tuple[str, ...]:
     """The keys that differ and that a reload cannot change."""
-    return tuple(key for key in ("listeners", "metrics") if getattr(old, key) != getattr(new, key))
+    return tuple(key for key in RESTART_KEYS if getattr(old, key) != getattr(new, key))
 
 
 def _settings(reader: Reader) -> Settings:

@@ -40,7 +40,7 @@ from .counts import Counts
 from .metrics import Metrics
 from .probe import Identity
 from .proxy import Proxy, addresses_of
-from .settings import Settings, parse_settings
+from .settings import RESTART_KEYS, Settings, parse_settings
 from .status import describe_status, table
 
 # Imported here: when two threads import it at once, one may see half of it (seen with Python 3.9).
@@ -130,14 +130,14 @@ class _Running:
     def _reload(self, loop: asyncio.AbstractEventLoop, text: str) -> Mapping[str, object]:
         """Applies new settings, except for the listening addresses, which need a restart. Open connections stay."""
         settings, api = _read(text, self._config)
-        started = self._started
-        fixed = [name for name in ("socket", "metrics") if getattr(settings, name) != getattr(started, name)]
-        self._settings = replace(settings, socket=started.socket, metrics=started.metrics)
+        kept = {name: getattr(self._started, name) for name in RESTART_KEYS}
+        changed = [name for name, value in kept.items() if getattr(settings, name) != value]
+        self._settings = replace(settings, **kept)
         self._proxy.addresses = addresses_of(settings.services)
         self._controller.replace_access(_access(self._settings, api))
         self._watch.end()
         self._watch = self._start_watch(api, loop)
-        return {"settings": _describe(settings), "needs_restart": ",".join(fixed)}
+        return {"settings": _describe(settings), "needs_restart": ",".join(changed)}
 
     def _start_watch(self, api: Api, loop: asyncio.AbstractEventLoop) -> Watch:
         def wake() -> None:
