@@ -43,7 +43,7 @@ from .._registry.names import (
 from .addons.catalog import ADDONS
 from .host_services import choose_service_network, fence_services, parse_route, reach_services, read_held
 from .ip_family import IP_FAMILIES, IPV4, VERSIONS
-from .lost import LOST_KINDS, find_lost, lost_resources
+from .lost import LOST_KINDS, find_lost, lost_resources, remaining_resources
 from .messages import MESSAGES
 from .networks import list_networks
 from .packets import Paths
@@ -154,7 +154,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
     lab["host_services"] = reach_services(lab, held)
     lab["fenced_services"] = fence_services(lab, held)
     lab["topology"] = params["topology"] or (previous or {}).get("topology")
-    lab["sizes"] = _keep_sizes(sizes, lab)
+    lab["sizes"] = {node["name"]: sizes[node["name"]] for node in lab["nodes"] if node["name"] in sizes}
     lab["archives"] = _merge_archives(params["archive"], previous)
     lab["programs"] = record_of(programs)
     Problems.raise_if(_find_clashes(host, lab))
@@ -211,10 +211,6 @@ def _merge_sizes(params: Mapping[str, Any], previous: Optional[Lab]) -> dict[str
             raise MESSAGES.error("lab-resize-nothing", name=row["name"])
         sizes.setdefault(row["name"], {}).update(given)
     return sizes
-
-
-def _keep_sizes(sizes: Mapping[str, dict[str, str]], lab: Lab) -> dict[str, dict[str, str]]:
-    return {node["name"]: sizes[node["name"]] for node in lab["nodes"] if node["name"] in sizes}
 
 
 def _or_default(value: Optional[int], otherwise: Optional[int]) -> Optional[int]:
@@ -281,6 +277,7 @@ class LabEngine(ResourceEngine[LabRequest]):
         if is_removal:
             require_lab_directory(host, desired.state_dir)
             _remove_results(host, desired)
+            self._remove_remains(ctx)
         done = super().apply(plan, ctx)
         if is_removal:
             remove_emptied(host, desired.state_dir)
@@ -296,6 +293,11 @@ class LabEngine(ResourceEngine[LabRequest]):
             ctx.progress.started(step.group, f"{step.verb} {step.title}")
             self.change(step, ctx, after=step.after, before=step.before)
         return plan
+
+    def _remove_remains(self, ctx: Context[LabRequest]) -> None:
+        desired, listed = ctx.desired, {record.key for record in self.journal(ctx).recorded}
+        lost = remaining_resources(ctx.host, desired.name, desired.state_dir, desired.node_names, listed)
+        self._remove_lost(self.plan_steps((), State(lost, self.values(ctx, lost, ()), ())), ctx)
 
     def verify(self, ctx: Context[LabRequest]) -> list[Finding]:
         """After a removal: what is left behind."""

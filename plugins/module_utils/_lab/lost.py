@@ -12,7 +12,7 @@ and its programs by the paths in its directory that they serve.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from .._agent.installation import CONFIG_DIRECTORY
@@ -41,7 +41,7 @@ from .._instance.node_ports import NODE_PORT_KINDS
 from .._instance.node_ports import TABLE as NODE_PORTS
 from .._instance.restore import AT_BOOT
 from .._instance.view import MOUNT_POINTS
-from .._registry.names import PARTS, REGISTRY, find_registered_name, is_named_after, registration
+from .._registry.names import PARTS, REGISTRY, find_registered_name, is_named_after, list_leftovers, registration
 
 _KILL_SECONDS = 10
 _UNIT_SECONDS = 120
@@ -92,6 +92,21 @@ def lost_resources(host: Host, name: str, lab_dir: str) -> tuple[Recorded, ...]:
     ctx = Context(None, host)
     there = [row for row in candidates if LOST_KINDS[row[0]].read(ctx, row[1]) != ABSENT]
     return tuple(Recorded(kind, target, title, ABSENT, group=format_name("lab", name)) for kind, target, title in there)
+
+
+def remaining_resources(
+    host: Host, name: str, lab_dir: str, nodes: Collection[str], listed: Collection[tuple[str, str]]
+) -> tuple[Recorded, ...]:
+    """Of a lab whose parts were removed, and whose record was not: what is left of parts whose directories, and with them their journals,
+    were deleted while they were there; without what is `listed` in the record's own journal. Nothing where a part has its journal: that
+    part is to be removed first."""
+    if any(host.stat(journal_path(f"{lab_dir}{holder}")) is not None for holder in _HOLDERS if holder):
+        return ()
+    leftovers = list_leftovers(host, name=name, directory=lab_dir, nodes=nodes)
+    if all(row.startswith(f"directory {lab_dir} ") for row in leftovers):
+        return ()
+    lost = lost_resources(host, name, lab_dir)
+    return tuple(row for row in lost if row.kind != "lost-place" and row.key not in listed)
 
 
 def _uses_of_directories(lab_dir: str) -> Iterator[tuple[str, str, str]]:

@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT, Recorded
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.cgroup_paths import cgroup_hierarchies
 from ansible_collections.ballast.kube.plugins.module_utils._instance import engine as instances
 from ansible_collections.ballast.kube.plugins.module_utils._instance import hostnet
@@ -24,6 +25,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import (
     no_lab,
     read_lab,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._lab.resolve import VERSION
 from ansible_collections.ballast.kube.plugins.module_utils._registry.names import REGISTRY
 from tests.unit.cases import apply, plan_of
 from tests.unit.fakes import Killed
@@ -104,6 +106,35 @@ def test_a_lab_without_its_directory_is_removed_by_its_name(host: Kernel) -> Non
     assert sorted(set(before) - set(after) - {DIR}) == []
     assert ENGINE.verify(Context(down, host, PROGRESS)) == []
     assert plan_of(ENGINE, request(host, state="absent"), host).steps == ()
+
+
+def test_parts_whose_directories_alone_were_deleted_are_removed_by_the_name_too(host: Kernel) -> None:
+    before = remains(host)
+    lose(host)
+    record = {"version": VERSION, "name": "lab", "nodes": [{"name": "n1"}, {"name": "n2"}]}
+    host.given_ours(DIR, "lab")
+    host.given(f"{DIR}/lab.json", json.dumps(record))
+    down = request(host, state="absent")
+    assert not ENGINE.preview(Context(down, host))["is_lost"]
+    listed = Recorded("file", f"{DIR}/lab.json", "record of the lab", ABSENT, group="lab")
+    host.given(f"{DIR}/ledger.jsonl", json.dumps({"op": "recorded", **vars(listed)}) + "\n")
+    apply(ENGINE, down, host)
+    after = remains(host)
+    assert {path: value for path, value in after.items() if before.get(path) != value} == {}
+    assert sorted(set(before) - set(after) - {DIR}) == []
+    assert ENGINE.verify(Context(down, host, PROGRESS)) == []
+
+
+def test_a_removal_of_the_record_alone_leaves_a_part_that_has_its_journal(host: Kernel) -> None:
+    lose(host)
+    host.given_ours(DIR, "lab")
+    host.given(f"{DIR}/lab.json", json.dumps({"version": VERSION, "name": "lab", "nodes": [{"name": "n1"}]}))
+    host.given(f"{DIR}/nodes/ledger.jsonl", "")
+    down, running = request(host, state="absent"), set(host.processes)
+    apply(ENGINE, down, host)
+    assert set(host.processes) == running
+    [finding] = ENGINE.verify(Context(down, host, PROGRESS))
+    assert finding.id == "lab-left"
 
 
 def test_what_its_programs_wrote_since_goes_and_what_others_wrote_stays(host: Kernel) -> None:
