@@ -276,7 +276,7 @@ def test_a_question_to_etcd_goes_to_a_member_that_answers():
 
 
 def test_a_restore_gives_every_member_the_data():
-    from tests.unit.control_plane.test_operations import ARCHIVE, archive_of, as_tar
+    from tests.unit.control_plane.operated import ARCHIVE, archive_of, as_tar
 
     made = machine()
     made.tools = Tools(made.host, BIN_DIR)
