@@ -29,7 +29,9 @@ def where(pattern: str, paths: list[Path]) -> list[str]:
 
 
 def test_one_place_marks_texts_as_templates_and_that_one_looks_at_them_before() -> None:
-    assert where(r"trust_as_template|TrustedAsTemplate|(?<!is_)trusted_as_template", SHIPPED) == ["plugins/inventory/lab.py"]
+    assert where(r"trust_as_template|TrustedAsTemplate|(?<!is_)trusted_as_template", SHIPPED) == [
+        "plugins/inventory/lab.py"
+    ]
     source = (ROOT / "plugins/inventory/lab.py").read_text(encoding="utf-8")
     assert source.count("trust_as_template(") == 1
     assert "trust_as_template(value) if isinstance(value, str) and _INERT.fullmatch(value) else value" in source
