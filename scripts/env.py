@@ -22,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -103,6 +104,12 @@ def index_of_pip() -> dict[str, str]:
     return {**os.environ, **({"UV_DEFAULT_INDEX": index} if index else {})}
 
 
+def environment_of_pip(given: Mapping[str, str]) -> dict[str, str]:
+    """What the user has set for other work, in the shell or in a pip.conf, would have pip install beside the environment."""
+    kept = {name: value for name, value in given.items() if name not in ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")}
+    return {**kept, "PIP_USER": "0"}
+
+
 def make(kind: str) -> None:
     lay_link()
     environment, pins = KINDS[kind]
@@ -125,7 +132,7 @@ def make(kind: str) -> None:
         (environment / "ballast-place").write_text(place(), encoding="utf-8")
     argv = [str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     argv += ["--require-hashes", "--only-binary=:all:", "-r", str(REQUIREMENTS / pins)]
-    if subprocess.run(argv, check=False).returncode != 0:
+    if subprocess.run(argv, env=environment_of_pip(os.environ), check=False).returncode != 0:
         sys.exit(
             f"env: pip could not install what requirements/{pins} pins; its own message stands above\n"
             f"  do:    where it names a hash, the index serves another file than was tested: find out why, and do not renew the pins"

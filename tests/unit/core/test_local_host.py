@@ -97,8 +97,11 @@ def test_what_a_command_makes_is_readable_whatever_the_umask_of_the_caller(tmp_p
 
 
 _CALLER = """
-import os, resource, signal, sys
+import ctypes, os, resource, signal, sys
 os.umask(0o077)
+ctypes.CDLL(None).personality(0x0040000)  # as setarch --addr-no-randomize
+resource.setrlimit(resource.RLIMIT_MSGQUEUE, (1000, 1000))
+resource.setrlimit(resource.RLIMIT_SIGPENDING, (100, 100))
 os.nice(5)
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 resource.setrlimit(resource.RLIMIT_NOFILE, (300, 2000))
@@ -113,6 +116,7 @@ print(LocalHost().spawn(["sleep", "95"], log=sys.argv[1]).pid)
 
 
 _CAP_SYS_NICE, _CAP_SYS_RESOURCE = 23, 24
+_LIMITS = ("Max open files", "Max file size", "Max pending signals", "Max msgqueue size")
 
 
 def has_capability(number: int) -> bool:
@@ -129,7 +133,8 @@ def attributes(pid: int) -> dict[str, object]:
         **{name: status[name] for name in ("Umask", "Cpus_allowed", "SigIgn", "SigBlk")},
         "nice": os.getpriority(os.PRIO_PROCESS, pid),
         "oom": (HOST.read(f"/proc/{pid}/oom_score_adj") or b"").decode().strip(),
-        **{line[:14]: line[26:].split()[:2] for line in limits if line.startswith(("Max open files", "Max file size"))},
+        **{line[:14]: line[26:].split()[:2] for line in limits if line.startswith(_LIMITS)},
+        "personality": (HOST.read(f"/proc/{pid}/personality") or b"").decode().strip(),
     }
 
 
@@ -144,6 +149,9 @@ def test_a_spawned_daemon_inherits_nothing_of_the_shell_that_a_run_was_typed_in(
     raises = has_capability(_CAP_SYS_RESOURCE)  # without it the kernel keeps the lower hard limits
     assert shown["Max open files"] == ["1024", str(2**20 if raises else 2000)]
     assert shown["Max file size "] == ["unlimited" if raises else str(2**30)] * 2
+    assert shown["Max pending si"] == ["unlimited" if raises else "100"] * 2
+    assert shown["Max msgqueue s"] == ["819200" if raises else "1000"] * 2
+    assert int(str(shown["personality"]), 16) == 0
     assert shown["nice"] == (0 if has_capability(_CAP_SYS_NICE) else 5)
     assert shown["oom"] == "0"
     assert bin(int(str(shown["Cpus_allowed"]).replace(",", ""), 16)).count("1") == len(os.sched_getaffinity(0))

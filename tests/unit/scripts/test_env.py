@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import configparser
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from scripts import packages, sanity
+from scripts import env, packages, sanity
 
 REQUIREMENTS = Path(packages.__file__).resolve().parent.parent / "requirements"
 
@@ -52,3 +55,14 @@ def test_pip_settings_of_the_environment_win_over_those_of_files(monkeypatch):
     assert parsed["global"]["timeout"] == "30"
     assert parsed["global"]["cert"] == "/ca.crt"
     assert "install.user" not in parsed["global"]
+
+
+def test_pip_installs_into_the_environment_whatever_the_user_has_set(tmp_path):
+    """The shell's variables, and a pip.conf, which a variable overrides."""
+    (tmp_path / "pip.conf").write_text("[install]\nuser = true\n", encoding="utf-8")
+    given = {**os.environ, "PIP_USER": "1", "PIP_TARGET": "/srv", "PIP_CONFIG_FILE": str(tmp_path / "pip.conf")}
+    argv = [sys.executable, "-m", "pip", "config", "debug"]
+    shown = subprocess.run(argv, env=env.environment_of_pip(given), capture_output=True, text=True, check=True).stdout
+    variables = shown.partition("env_var:")[2].partition("\nglobal:")[0]
+    assert "PIP_USER='0'" in variables
+    assert "PIP_TARGET" not in variables

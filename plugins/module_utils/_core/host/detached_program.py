@@ -11,6 +11,7 @@ service, see systemd.exec(5). What the kernel refuses, as in a container without
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import shutil
@@ -21,11 +22,15 @@ from contextlib import suppress
 
 _UNLIMITED = resource.RLIM_INFINITY
 _CPUS = 8192  # the kernel takes those of them that the cgroup has
-_FREE = (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_DATA, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC)
+_FREE = (
+    *(resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_DATA, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC),
+    resource.RLIMIT_SIGPENDING,
+)
 _LIMITS = {  # soft, hard
     **dict.fromkeys(_FREE, (_UNLIMITED, _UNLIMITED)),
     resource.RLIMIT_CORE: (0, _UNLIMITED),
     resource.RLIMIT_MEMLOCK: (8 * 2**20, 8 * 2**20),
+    resource.RLIMIT_MSGQUEUE: (819200, 819200),
     resource.RLIMIT_NOFILE: (1024, 2**20),
     resource.RLIMIT_STACK: (8 * 2**20, _UNLIMITED),
 }
@@ -39,6 +44,7 @@ def set_attributes() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for limit, (soft, hard) in _LIMITS.items():
         _limit(limit, soft, hard)
+    ctypes.CDLL(None).personality(0)  # setarch(8): programs would say that the machine is another one
     with suppress(OSError):  # the policy first: others than SCHED_OTHER have no niceness
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         os.setpriority(os.PRIO_PROCESS, 0, 0)
