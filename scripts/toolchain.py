@@ -72,7 +72,10 @@ DEFAULT_PLACES = {
     **{f"roles/{role}/README.md": [rf"^\| `{role}_(?:kubernetes_)?version`[^|]* \| str \| `{_V}`"] for role in _ROLES},
     "docs/binaries.md": [rf"Kubernetes says `v{_V}\+lab`"],
     "docs/reference/control-plane.md": [rf"^\| `PLANE_KUBERNETES` \| `plane_kubernetes_version` \| `{_V}` \|"],
-    "docs/reference/lab.md": [rf"^download: kubernetes {_V} of dl\.k8s\.io"],
+    "docs/reference/lab.md": [
+        rf"^download: kubernetes {_V} of dl\.k8s\.io",
+        rf"^\| `kubernetes_version` \| lab \| {_V} \|",
+    ],
     "mk/proxy.mk": [rf"^MIGRATE_KUBERNETES \?= {_V}$"],
 }
 

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._instance.spec import SPEC as INSTANCES
+from ansible_collections.ballast.kube.plugins.module_utils._lab import topology
 from scripts import bench_pages
 from scripts.error_pages import FEATURES
 
@@ -45,6 +49,23 @@ def test_the_page_of_a_feature_leads_to_its_errors():
         if f"]({errors.removeprefix('docs/')}" not in read(ROOT / page)
     ]
     assert without == []
+
+
+@pytest.mark.parametrize(
+    ("page", "head", "names"),
+    [
+        ("docs/node-instances.md", "| option | default | meaning |", set(INSTANCES["instances"]["options"])),
+        (
+            "docs/reference/lab.md",
+            "| key | of | default | meaning |",
+            {*topology._KEYS, *topology._KUBEADM_KEYS, *topology._ROW_KEYS},
+        ),
+    ],
+    ids=["node instances", "topology"],
+)
+def test_a_table_by_hand_has_every_option(page, head, names):
+    rows = read(ROOT / page).partition(f"\n{head}\n")[2].partition("\n\n")[0].splitlines()
+    assert {name for row in rows[1:] for name in re.findall(r"`(\w+)`", row.split(" | ")[0])} == names
 
 
 def test_the_index_leads_to_every_page():
