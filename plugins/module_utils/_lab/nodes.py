@@ -170,17 +170,20 @@ def kubectl_options(kubeconfig: str) -> list[str]:
 
 
 def drain_node(ctx: Context[Any], record: Record, name: str) -> None:
-    """A node that cannot be drained stays, and takes pods again if it did before: `kubectl drain` leaves it cordoned."""
+    """A node that cannot be drained, or whose drain is interrupted, stays, and takes pods again if it did before: `kubectl drain` leaves it
+    cordoned."""
     node = get_node(ctx.host, record, name)
     flags = [*_DRAIN_FLAGS, f"--timeout={_DRAIN_SECONDS}s"]
     with kubeconfig_of(ctx.host, record, LAB_NODES) as lent:
         argv = [ctx.desired.kubectl, *kubectl_options(lent), "drain", name, *flags]
         try:
             ctx.host.run(argv, timeout=_DRAIN_SECONDS + 30)
-        except CommandFailed as error:
+        except (CommandFailed, KeyboardInterrupt) as error:
             if node is not None and not node.get("spec", {}).get("unschedulable"):
                 with suppress(PeerError):  # of an API that does not answer, the drain tells
                     record.api(ctx.host, LAB_NODES).patch(node_path(name), {"spec": {"unschedulable": None}})
+            if isinstance(error, KeyboardInterrupt):
+                raise
             raise MESSAGES.error(
                 "lab-node-drain", name=name, seconds=_DRAIN_SECONDS, kubeconfig=record.kubeconfig, found=error.found
             ) from error

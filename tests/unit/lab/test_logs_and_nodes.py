@@ -399,6 +399,23 @@ def test_a_node_that_cannot_be_drained_stays_as_it_was(cordoned: bool) -> None:
     assert list(api.nodes) == ["n1"]
 
 
+def test_a_node_whose_drain_is_interrupted_takes_pods_again() -> None:
+    """As at Ctrl-C. A later run that keeps the node has nothing to do, and would leave it cordoned."""
+    host = g.machine()
+    api = registered(host, "n1", "n2")
+    api.nodes["n2"]["spec"] = {}
+
+    def drain(_call: Call) -> Answer:
+        api.nodes["n2"]["spec"]["unschedulable"] = True
+        raise KeyboardInterrupt
+
+    host.on("/opt/kubernetes/kubectl", answer=drain)
+    with pytest.raises(BallastError) as caught:
+        apply(ENGINE, wanted({"name": "n1"}), host)
+    assert caught.value.id == "core-interrupted"
+    assert not api.nodes["n2"]["spec"].get("unschedulable")
+
+
 def test_a_change_that_the_api_refuses_is_told() -> None:
     host = g.machine()
     api = Api(host, "n1")
