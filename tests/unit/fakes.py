@@ -276,7 +276,7 @@ class FakeHost(FakeProcesses):
             raise CommandFailed(argv, status=answer.status, output=answer.stderr or answer.stdout)
         return answer
 
-    def spawn(self, argv: Sequence[str], *, log: str, env: Mapping[str, str] = NOTHING, cwd: str = "/") -> ProcessId:
+    def spawn(self, argv: Sequence[str], *, log: str, env: Mapping[str, str] = NOTHING) -> ProcessId:
         if not argv[0].startswith("/"):
             self._rule(tuple(argv))
         self._safe(log)

@@ -84,11 +84,11 @@ class Chooser:
         self._builds = sorted(host.listdir(places.cache_dir))
         self._toolchains: dict[tuple[bytes, ...], Optional[golang.Toolchain]] = {}
 
-    def choose(self, name: str, kubernetes: str, *, source: str = "", prefer: Iterable[str] = (GO, RELEASE)) -> Choice:
-        """`source` is given where it was decided before; else the first of `prefer` that the cache has is taken."""
+    def choose(self, name: str, kubernetes: str, *, source: str = "") -> Choice:
+        """`source` is given where it was decided before; else what the cache has is taken, a build of Go first."""
         family = FAMILIES[name]
         choice = Choice(name, family.version_with(kubernetes), source or GO, ASKED_FOR)
-        for possible in [source] if source else prefer:
+        for possible in [source] if source else [GO, RELEASE]:
             if self._is_cached(family, choice.version, possible):
                 return replace(choice, source=possible, reason=CACHED)
         if source == RELEASE:

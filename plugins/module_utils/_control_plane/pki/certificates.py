@@ -45,14 +45,12 @@ def certificates(request: ControlPlaneRequest) -> list[Certificate]:
         common_name: str,
         *usages: str,
         issuer: str = CA,
-        organization: str = "",
         names: tuple[str, ...] = (),
     ) -> Certificate:
         return Certificate(
             path=request.pki(name),
             issuer=request.pki(issuer),
             common_name=common_name,
-            organization=organization,
             usages=usages,
             names=names,
             days=request.certificate_days,

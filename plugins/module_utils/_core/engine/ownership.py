@@ -158,9 +158,9 @@ def adopt_directory(host: Host, path: str) -> None:
         set_mark(host, path)
 
 
-def make_marked_directory(host: Host, path: str, *, mode: int, owner: str = DIRECTORY) -> None:
+def make_marked_directory(host: Host, path: str, *, mode: int) -> None:
     """Make a directory that is absent. HostError where something is there by now."""
-    host.make_owned_directory(path, Mark(owner, path).as_bytes(), mode=mode)
+    host.make_owned_directory(path, Mark(DIRECTORY, path).as_bytes(), mode=mode)
 
 
 def remove_marked_directory(host: Host, path: str) -> None:

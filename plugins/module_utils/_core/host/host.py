@@ -127,9 +127,9 @@ class Host(Protocol):
         leaves behind that holds its output open. `writes` is how large a file may become that it writes.
         """
 
-    def spawn(self, argv: Sequence[str], *, log: str, env: Mapping[str, str] = ..., cwd: str = "/") -> ProcessId:
-        """Start a daemon in a session of its own, its output appended to `log`. Its umask, limits, priorities and processors are
-        stated (`detached_program.py`), not those of the caller."""
+    def spawn(self, argv: Sequence[str], *, log: str, env: Mapping[str, str] = ...) -> ProcessId:
+        """Start a daemon in a session of its own, its output appended to `log`. Its directory (/), umask, limits, priorities and
+        processors are stated (`detached_program.py`), not those of the caller."""
 
     def process(self, pid: int) -> Optional[Process]:
         """None where it is gone."""

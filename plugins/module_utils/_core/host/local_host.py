@@ -129,14 +129,7 @@ class LocalHost:
             raise CommandFailed(argv, status=done.status, output=done.stderr or done.stdout)
         return done
 
-    def spawn(
-        self,
-        argv: Sequence[str],
-        *,
-        log: str,
-        env: Mapping[str, str] = NOTHING,
-        cwd: str = "/",
-    ) -> ProcessId:
+    def spawn(self, argv: Sequence[str], *, log: str, env: Mapping[str, str] = NOTHING) -> ProcessId:
         if shutil.which(argv[0], path=PATH) is None:
             raise Unavailable(argv[0], distribution=read_distribution(self))
         try:
@@ -152,7 +145,7 @@ class LocalHost:
                 stdout=subprocess.PIPE,
                 stderr=output,
                 env={"PATH": PATH, "LC_ALL": "C", **env},
-                cwd=cwd,
+                cwd="/",
                 check=False,
                 timeout=_SPAWN_SECONDS,
             )

@@ -179,16 +179,10 @@ class Api:
         """Server-side apply as our field manager: make the object, or set these fields; others keep theirs."""
         return self.patch(path, body, content_type=APPLY_PATCH, params={"fieldManager": MARK, "force": "true"})
 
-    def delete(
-        self,
-        path: str,
-        body: Optional[Mapping[str, Any]] = None,
-        *,
-        params: Mapping[str, str] = NOTHING,
-    ) -> None:
+    def delete(self, path: str, body: Optional[Mapping[str, Any]] = None) -> None:
         """Absent is well. `body` may be DeleteOptions, with `preconditions` and `propagationPolicy`."""
         try:
-            self._ask("DELETE", path, params, body)
+            self._ask("DELETE", path, NOTHING, body)
         except PeerError as error:
             if error.id != "core-api-absent":
                 raise

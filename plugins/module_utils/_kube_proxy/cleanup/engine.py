@@ -113,12 +113,10 @@ def is_change_under_way(host: Host, state_dir: str) -> bool:
     return TAKEOVER_TABLE.encode() in (host.read(journal_path(state_dir)) or b"")
 
 
-def read_stale_rules(
-    host: Host, mode: str, change_under_way: bool, *, originals: Mapping[str, str] = settings.NO_RECORD
-) -> list[Artefact]:
+def read_stale_rules(host: Host, mode: str, change_under_way: bool) -> list[Artefact]:
     """What other modes than `mode` have left, and what a clean-up would do with it."""
-    desired = CleanupRequest(mode, change_under_way=change_under_way, originals=originals)
-    return list(ENGINE.plan(desired, observe(host, mode, originals=originals)).artefacts)
+    desired = CleanupRequest(mode, change_under_way=change_under_way)
+    return list(ENGINE.plan(desired, observe(host, mode, originals={})).artefacts)
 
 
 class CleanupEngine(BaseEngine[CleanupRequest, CleanupState, CleanupPlan]):

@@ -21,7 +21,6 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Optional
 
 from ..._rules.iptables.objects import Dnat, Tables
@@ -35,9 +34,6 @@ _FORWARD = "net.ipv4.ip_forward"
 _VS = "net.ipv4.vs."
 FILE = "/etc/sysctl.conf"
 DIRECTORIES = ("/lib/sysctl.d", "/usr/lib/sysctl.d", "/usr/local/lib/sysctl.d", "/run/sysctl.d", "/etc/sysctl.d")
-
-
-NO_RECORD: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
