@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent import settings as reconciler
 from ansible_collections.ballast.kube.plugins.module_utils._instance.spec import SPEC as INSTANCES
 from ansible_collections.ballast.kube.plugins.module_utils._lab import topology
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy import settings as pull_proxy
 from scripts import bench_pages
 from scripts.error_pages import FEATURES
 
@@ -60,12 +63,14 @@ def test_the_page_of_a_feature_leads_to_its_errors():
             "| key | of | default | meaning |",
             {*topology._KEYS, *topology._KUBEADM_KEYS, *topology._ROW_KEYS},
         ),
+        ("docs/pull-proxy.md", "| key | default | |", {field.name for field in fields(pull_proxy.Settings)}),
+        ("docs/balloon-reconciler.md", "| key | default | |", {field.name for field in fields(reconciler.Settings)}),
     ],
-    ids=["node instances", "topology"],
+    ids=["node instances", "topology", "pull proxy", "reconciler"],
 )
 def test_a_table_by_hand_has_every_option(page, head, names):
     rows = read(ROOT / page).partition(f"\n{head}\n")[2].partition("\n\n")[0].splitlines()
-    assert {name for row in rows[1:] for name in re.findall(r"`(\w+)`", row.split(" | ")[0])} == names
+    assert {name for row in rows[1:] for name in re.findall(r"`(\w+)[^`]*`", row.split(" | ")[0])} == names
 
 
 def test_the_index_leads_to_every_page():
