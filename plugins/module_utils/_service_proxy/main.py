@@ -79,12 +79,13 @@ def _parse(text: str, config: str) -> Configuration:
 def _run(config: str, directory: str, **flags: str) -> None:
     import asyncio
 
-    configuration = _of_node(_load(config, directory), flags["hostname_override"])
+    node = flags["hostname_override"]
+    configuration = _of_node(_load(config, directory), node)
     make_directories(AGENT, directory)
     with host_lock(AGENT, directory):
         control = listen(AGENT, control_path(directory))
         _become(flags["user"])  # for what follows: the lock and the socket stay root's
-        asyncio.run(_serve(configuration, config, control, flags["service_proxy_name"]))
+        asyncio.run(_serve(configuration, config, node, control, flags["service_proxy_name"]))
 
 
 def _become(user: str) -> None:
@@ -97,7 +98,9 @@ def _become(user: str) -> None:
         raise AGENT.error("user", user=user, found=error.strerror or str(error)) from None
 
 
-async def _serve(configuration: Configuration, config: str, control: socket.socket, service_proxy_name: str) -> None:
+async def _serve(
+    configuration: Configuration, config: str, node: str, control: socket.socket, service_proxy_name: str
+) -> None:
     import asyncio
 
     from .._agent.log import Log
@@ -112,7 +115,7 @@ async def _serve(configuration: Configuration, config: str, control: socket.sock
         log.event("started", pid=os.getpid(), config=config, settings=_describe(configuration, service_proxy_name))
         program.start()
         await _answer_status(program, config, control)
-        take = partial(_take, program, config)
+        take = partial(_take, program, config, node)
         reloading = asyncio.ensure_future(reload_for_ever(AGENT, reload, config, log, take))
         await program.wait(ending)
         reloading.cancel()
@@ -122,8 +125,8 @@ async def _serve(configuration: Configuration, config: str, control: socket.sock
     log.event("ended")
 
 
-def _take(program: Program, config: str, text: str) -> Mapping[str, object]:
-    configuration = _parse(text, config)
+def _take(program: Program, config: str, node: str, text: str) -> Mapping[str, object]:
+    configuration = _of_node(_parse(text, config), node)
     restart = program.reload(configuration)
     return {"settings": _describe(configuration, program.service_proxy_name), "needs_restart": ",".join(restart)}
 

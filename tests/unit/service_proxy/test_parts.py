@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._agent.log import Log
 from ansible_collections.ballast.kube.plugins.module_utils._rules.model import Endpoint, ServicePort
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy import main as agent
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy import netlink, ports
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.configuration import Configuration
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.connections import (
     Connection,
     doubtful,
@@ -238,6 +240,27 @@ def test_before_anything_happened_status_says_so() -> None:
 
 
 # The command line
+
+
+class Running:
+    """A program that runs with a configuration, as far as a reload asks."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.service_proxy_name = ""
+        self._configuration = configuration
+
+    def reload(self, configuration: Configuration) -> list[str]:
+        self._configuration, restart = self._configuration.reload(configuration)
+        return restart
+
+
+def test_a_reload_keeps_the_name_of_the_node_that_the_command_line_gives() -> None:
+    text = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nhostnameOverride: of-the-file\n"
+    started = agent._of_node(agent._parse(text, "x.yaml"), "N1")
+    said = agent._take(Running(started), "x.yaml", "N1", text)  # type: ignore[arg-type]
+    assert said == {"settings": "node n1, all Services", "needs_restart": ""}
+    said = agent._take(Running(started), "x.yaml", "", text)  # type: ignore[arg-type]
+    assert said["needs_restart"] == "hostnameOverride"
 
 
 @pytest.mark.parametrize("words", [[], ["check"], ["status", "--json"], ["--service-proxy-name", "x"]])
