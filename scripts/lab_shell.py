@@ -48,8 +48,17 @@ def main(arguments: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 2
+    if not can_be_entered(nodes[name]):
+        print(f"node {name} does not run\n  do:    start the lab: make lab-start LAB_DIR={lab_dir}", file=sys.stderr)
+        return 1
     argv = shell_argv(name, nodes[name], command)
     return os.execvp(argv[0], argv)
+
+
+def can_be_entered(node: Mapping[str, Any]) -> bool:
+    """Whether the node's namespaces are there, as far as this host has them. Those of a node on a machine are known to that machine."""
+    places = [node[key] for key in ("ballast_instance_netns", "ballast_instance_mountns") if key in node]
+    return node["ansible_connection"] != "local" or all(map(os.path.exists, places))
 
 
 def shell_argv(name: str, node: Mapping[str, Any], command: Sequence[str]) -> list[str]:

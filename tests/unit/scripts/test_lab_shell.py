@@ -4,8 +4,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from scripts import lab_shell
 from scripts.lab_shell import shell_argv
 
 LAB = {"lab_dir": "/var/lib/ballast/lab", "kubeconfig": "/var/lib/ballast/lab/admin.kubeconfig"}
@@ -44,3 +49,25 @@ def test_a_node_that_is_a_machine_has_no_namespaces_to_enter() -> None:
     argv = shell_argv("vm1", machine, [])
     assert argv[:2] == ["ssh", "-t"]
     assert "nsenter" not in argv[-1]
+
+
+def test_a_node_of_a_stopped_lab_is_said_to_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = {key: str(tmp_path / key) for key in NODE if key.startswith("ballast_instance")}
+    entered: list[str] = []
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "execvp", lambda program, argv: entered.append(program))
+    monkeypatch.setattr(lab_shell, "read_record", lambda path: {})
+    monkeypatch.setattr(
+        lab_shell, "groups_of", lambda *_args, **_options: {"ballast_nodes": {"n1": {**NODE, **places}}}
+    )
+    assert lab_shell.main(["/srv/l", "n1", "true"]) == 1
+    assert "make lab-start LAB_DIR=/srv/l" in capsys.readouterr().err
+    for path in places.values():
+        Path(path).touch()
+    lab_shell.main(["/srv/l", "n1", "true"])
+    assert entered == ["nsenter"]
+    monkeypatch.setattr(lab_shell, "groups_of", lambda *_args, **_options: {"k8s_cluster": {"vm1": {**NODE, **SSH}}})
+    lab_shell.main(["/srv/l", "vm1", "true"])
+    assert entered == ["nsenter", "ssh"]
