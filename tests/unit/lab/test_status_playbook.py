@@ -2,16 +2,19 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The playbook lab_status: what of a lab makes it fail."""
+"""The playbook lab_status: what of a lab makes it fail, and how it reaches the lab's hosts."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.fleet.shadow import Fleet
+from tests.unit.fleet.shadow import ROOT, Fleet
 
 READ = ("lab_info", "control_plane_info", "kubelet_instance_info", "lab_check_info")
 HOST = {
@@ -85,3 +88,41 @@ def test_a_lab_of_virtual_machines_that_are_off_is_told_as_any_other(tmp_path: P
     assert "the table" in done.output, done.output
     assert "the control plane of the lab in /l is stopped" in done.output
     assert [options["instances"] for _host, _name, options in fleet.calls("lab_check_info")] == [[]]
+
+
+def test_an_inventory_that_sets_ports_and_shells_for_all_hosts_does_not_set_those_of_a_lab(tmp_path: Path) -> None:
+    variables = ("ansible_port", "ansible_shell_type", "ansible_ssh_extra_args")
+    machine = {
+        **HOST,
+        "name": "vm1",
+        "connection": "ssh",
+        "user": "root",
+        "ssh_key": "/l/key",
+        "known_hosts": "/l/known",
+    }
+    shown = [f"{{{{ hostvars[host].{name} | default('none') }}}}" for name in variables]
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars_files": [str(ROOT / "playbooks/vars/lab.yml")],
+        "tasks": [
+            {"set_fact": {"lab_record": {"lab": {"hosts": [HOST, machine]}}}},
+            {"include_tasks": str(ROOT / "playbooks/tasks/hosts.yml")},
+            *(
+                {"debug": {"msg": f"{host}: {' '.join(shown)}."}, "vars": {"host": host}}
+                for host in ("this-host", "vm1")
+            ),
+        ],
+    }
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    theirs = dict(zip(variables, (2222, "powershell", "-J bastion")))
+    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"vars": theirs}}))
+    argv = [
+        str(Path(sys.executable).with_name("ansible-playbook")),
+        "-i",
+        str(tmp_path / "hosts.json"),
+        str(tmp_path / "play.yml"),
+    ]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert "vm1: 22 sh ." in done.stdout, done.stdout + done.stderr
+    assert "this-host: 2222 sh ." in done.stdout
