@@ -13,16 +13,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context 
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from tests.unit.control_plane.fake_etcd import database
 from tests.unit.control_plane.given import BIN_DIR, STATE_DIR
-from tests.unit.control_plane.operated import (
-    ARCHIVE,
-    DATA,
-    back_up,
-    healthy,
-    held_in,
-    ids,
-    matches,
-    running_plane,
-)
+from tests.unit.control_plane.operated import ARCHIVE, DATA, back_up, healthy, held_in, ids, matches, running_plane
 from tests.unit.fakes import FakeHost, Killed
 
 

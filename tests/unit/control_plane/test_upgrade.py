@@ -16,12 +16,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.operat
 )
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from tests.unit.control_plane.given import STATE_DIR, desired, params, told
-from tests.unit.control_plane.operated import (
-    DATA,
-    ids,
-    planned,
-    running_plane,
-)
+from tests.unit.control_plane.operated import DATA, ids, planned, running_plane
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._production_readiness
 from ansible_collections.ballast.kube.plugins.module_utils._production_readiness.judge import AMBER, GREEN, GREY, RED
 from ansible_collections.ballast.kube.plugins.module_utils._production_readiness.page import make_page
 from ansible_collections.ballast.kube.plugins.module_utils._production_readiness.summary import status, summary_lines
-from tests.unit.readiness.test_judge import FEATURES, judged
+from tests.unit.readiness.judged import FEATURES, judged
 from tests.unit.readings import answer, away, exercise, host, reading, reading_off
 
 TEMPLATE = Path(__file__).resolve().parents[3] / "roles/readiness/templates/report.html.j2"
