@@ -167,9 +167,10 @@ class Loop:
             if family in self._programmers:
                 self._programmers[family].doubt()
                 self._intruders[family] = (commit, began)
+        complete = self._source.complete  # first: what is listed after it is taken waits for the next turn
         change = self.objects.take(self._source.take())
         self._note(change)
-        if not self._source.complete:
+        if not complete:
             return
         if self._node_state is None:
             self._report_node()

@@ -288,6 +288,27 @@ def test_nothing_is_programmed_before_all_was_listed(world: World) -> None:
     world.check()
 
 
+def test_a_list_that_ends_after_it_was_asked_for_waits_for_the_next_turn(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the loop would know no object yet, take that for an empty cluster, and remove what an earlier run has left."""
+    world.check()
+    there = dict(world.kernel.tables)
+    world.start()
+    world.api.complete = False
+    take = world.api.take
+
+    def asked_too_early() -> list[Seen]:
+        taken, world.api.complete = take(), True
+        return taken
+
+    monkeypatch.setattr(world.api, "take", asked_too_early)
+    world.loop.turn()
+    assert world.kernel.tables == there
+    monkeypatch.undo()
+    world.check()
+
+
 def test_a_restart_changes_nothing_in_the_kernel(world: World) -> None:
     world.check()
     written = len(world.kernel.commits)
