@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._lab.place import find_place_problems
+from ansible_collections.ballast.kube.plugins.module_utils._lab.place import find_cache_problems, find_place_problems
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make namespaces")
 
 _TRY = """
 import sys
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._lab.place import find_place_problems
-print(*(problem.id for problem in find_place_problems(LocalHost(), sys.argv[1])))
+from ansible_collections.ballast.kube.plugins.module_utils._lab.place import find_cache_problems, find_place_problems
+print(*(problem.id for find in (find_place_problems, find_cache_problems) for problem in find(LocalHost(), sys.argv[1])))
 """
 _MOUNTS = {
     "disk": "mount --bind upper mounted",
@@ -37,7 +37,7 @@ _MOUNTS = {
     ("mount", "ids"),
     [
         ("disk", ""),
-        ("noexec", "lab-dir-noexec"),
+        ("noexec", "lab-dir-noexec lab-cache-noexec"),
         ("overlay", "lab-dir-overlay"),
         ("full", "lab-dir-write"),
         ("read-only", "lab-dir-write"),
@@ -113,4 +113,5 @@ def test_a_directory_with_a_blank_and_a_comma_is_no_problem(tmp_path: Path) -> N
     place = tmp_path / "a, b"
     place.mkdir()
     assert find_place_problems(LocalHost(), str(place)) == []
+    assert find_cache_problems(LocalHost(), str(place)) == []
     assert list(place.iterdir()) == []

@@ -167,6 +167,12 @@ MESSAGES = Messages(
             remedy="put the lab elsewhere: -e lab_dir=DIRECTORY; or mount it without noexec: mount -o remount,exec MOUNT-POINT",
         ),
         Message(
+            id="lab-cache-noexec",
+            error=HostError,
+            text="{directory}: this filesystem is mounted noexec, but the lab's binaries run from the cache there",
+            remedy="choose another cache: -e kubernetes_binaries_cache_dir=DIRECTORY; or mount it without noexec: mount -o remount,exec MOUNT-POINT",
+        ),
+        Message(
             id="lab-dir-write",
             error=HostError,
             text="{directory}: nothing can be written there",

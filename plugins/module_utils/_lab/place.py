@@ -28,7 +28,7 @@ cd "$place"
 trap 'umount merged 2>/dev/null || :; rm -rf "$PWD"' EXIT
 mkdir lower upper work merged || exit 3
 """
-_UNWRITABLE = 3  # status
+_UNWRITABLE, _NOT_EXECUTABLE = 3, 126  # statuses; the latter is of any shell
 
 
 _OVERLAY = "mount -t overlay ballast -o lowerdir=lower,upperdir=upper,workdir=work merged"
@@ -37,8 +37,7 @@ _PROGRAM = "cp /bin/true program || exit 3; ./program"
 
 def find_place_problems(host: Host, directory: str) -> list[BallastError]:
     """`directory` need not exist yet: its nearest parent is on the same filesystem then."""
-    while directory != "/" and host.stat(directory) is None:
-        directory = os.path.dirname(directory)
+    directory = _nearest(host, directory)
     problems = []
     overlay, program = (_try(host, directory, script) for script in (_OVERLAY, _PROGRAM))
     for trial in (overlay, program):
@@ -49,6 +48,21 @@ def find_place_problems(host: Host, directory: str) -> list[BallastError]:
     if program.status:
         problems.append(MESSAGES.error("lab-dir-noexec", directory=directory, found=program.message))
     return problems
+
+
+def find_cache_problems(host: Host, directory: str) -> list[BallastError]:
+    """The cache of binaries, which services run from where they are."""
+    directory = _nearest(host, directory)
+    program = _try(host, directory, _PROGRAM)
+    if program.status != _NOT_EXECUTABLE:  # of a directory that takes no file, who writes there tells
+        return []
+    return [MESSAGES.error("lab-cache-noexec", directory=directory, found=program.message)]
+
+
+def _nearest(host: Host, directory: str) -> str:
+    while directory != "/" and host.stat(directory) is None:
+        directory = os.path.dirname(directory)
+    return directory
 
 
 class _Trial(NamedTuple):

@@ -23,6 +23,7 @@ from .._core.host.host import Host
 from .._core.text.errors import BallastError
 from .addons.catalog import ADDONS
 from .messages import MESSAGES
+from .place import find_cache_problems
 from .resolve import Lab
 from .topology import DEFAULT_ADDONS, KUBEADM
 
@@ -161,6 +162,8 @@ def find_program_problems(
     if builds and not has_go:
         needs = _needed_go(builds, host, params)
         problems.append(BINARIES_MESSAGES.error("binaries-go-missing", found="", needs=needs))
+    if any(choice.is_made for choice in choices):
+        problems += find_cache_problems(host, params.get("cache_dir") or str(READ["cache_dir"]["default"]))
     return problems
 
 

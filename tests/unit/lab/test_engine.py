@@ -54,6 +54,7 @@ def machine() -> FakeHost:
     host.given_directory(REGISTRY)
     host.on("ip", "-j", "-4", "route", "show", answer=lambda call: json.dumps(ROUTES), reads=True)
     host.on("ip", "-j", "link", "show", answer='[{"ifname": "lo"}]', reads=True)
+    host.on("unshare", "--mount", answer="", reads=True)
     return host
 
 

@@ -226,3 +226,14 @@ def test_builds_need_no_curl_and_downloads_no_go(host: FakeHost, sites: Sites) -
     host.given("/usr/bin/go")
     host._rules = [rule for rule in host._rules if rule.prefix[0] != "curl"]
     assert want(host).problems == ()
+
+
+def test_a_cache_that_runs_no_program_is_said_before_anything_is_put_into_it(host: FakeHost, sites: Sites) -> None:
+    failed = Completed(("unshare",), 126, "", "sh: 6: ./program: Permission denied\n")
+    host.on("unshare", "--mount", answer=failed, reads=True)
+    host.given_directory("/var/cache/ballast")
+    [error] = want(host).problems
+    assert (error.id, error.found) == ("lab-cache-noexec", "sh: 6: ./program: Permission denied")
+    assert error.text.startswith("/var/cache/ballast: ")
+    in_cache(host, *FAMILIES)
+    assert want(host, source="go").problems == ()
