@@ -25,6 +25,7 @@ from tests.unit.instance.kernel import Kernel
 STATE = "/var/lib/ballast/lab/nodes"
 BIN = "/opt/kubernetes"
 ARCHIVE = "/var/cache/ballast/images/lab.tar"
+MACHINES = {"runit, cgroup v1": (1, False), "runit, cgroup v2": (2, False), "systemd": (2, True)}
 IMAGES = {"ballast.local/pause:1": "sha256:1111", "ballast.local/busybox:1": "sha256:2222"}
 
 

@@ -37,12 +37,6 @@ EVERYTHING = {
 }
 
 
-@pytest.fixture(params=[(1, False), (2, False), (2, True)], ids=["v1, runit", "v2, runit", "systemd"])
-def host(request: pytest.FixtureRequest) -> Kernel:
-    cgroups, systemd = request.param
-    return g.machine(cgroups=cgroups, systemd=systemd)
-
-
 def over_record(host: Kernel, **changes: Any) -> InstancesRequest:
     """As the module makes it of what the `_info` twin told, and without keys."""
     told = read_options(host, g.STATE)

@@ -25,7 +25,6 @@ from tests.unit.cases import apply, plan_of, require
 from tests.unit.fakes import Killed
 from tests.unit.instance import given as g
 from tests.unit.instance.kernel import Kernel
-from tests.unit.instance.test_engine import MACHINES
 from tests.unit.instance.test_model import dual
 
 HOME = f"{g.STATE}/n2"
@@ -37,12 +36,6 @@ GONE: dict[str, Any] = {"state": "absent", "instances": None, "credentials": Non
 def _small_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program of which no file is read."""
     monkeypatch.setattr(program, "_sources", lambda _main, packages: dict.fromkeys(packages, b""))
-
-
-@pytest.fixture(params=list(MACHINES))
-def host(request: pytest.FixtureRequest) -> Kernel:
-    cgroups, systemd = MACHINES[request.param]
-    return g.machine(cgroups=cgroups, systemd=systemd)
 
 
 def mixed(backend: str = "ballast", **changes: Any) -> InstancesRequest:
