@@ -23,10 +23,10 @@ SHIPPED_FILES = {"README.md", "CHANGELOG.md", "LICENSE", "SECURITY.md"}
 SHIPPED_FOLDERS = ("changelogs", "docs", "meta", "playbooks", "plugins", "roles")
 
 
-def shipped() -> set[str]:
+def shipped(root: Path = ROOT) -> set[str]:
     argv = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    listed = subprocess.run(argv, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout.split("\0")
-    here = {name for name in listed if name and (ROOT / name).is_file()}
+    listed = subprocess.run(argv, check=True, cwd=root, stdout=subprocess.PIPE, text=True).stdout.split("\0")
+    here = {name for name in listed if name and (root / name).is_file()}
     return SHIPPED_FILES | {name for name in here if name.split("/")[0] in SHIPPED_FOLDERS}
 
 
@@ -56,9 +56,16 @@ def use(archive: Path) -> None:
     print(f" ✓ installed: {len(modules)} modules with documentation, {len(playbooks)} playbooks that parse")
 
 
-def build(place: Path) -> Path:
+def copy_shipped(place: Path, root: Path = ROOT) -> None:
+    """What the archive is made of, and nothing else that lies in a checkout: a kubeconfig, an inventory, the reports of a run."""
+    for name in sorted({*shipped(root), "galaxy.yml"}):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / name, place / name, follow_symlinks=False)
+
+
+def build(place: Path, source: Path = ROOT) -> Path:
     """The collection's archive, made in `place`, which has none yet."""
-    argv = [str(BIN / "ansible-galaxy"), "collection", "build", "--output-path", str(place), str(ROOT)]
+    argv = [str(BIN / "ansible-galaxy"), "collection", "build", "--output-path", str(place), str(source)]
     subprocess.run(argv, check=True)
     (archive,) = place.glob("ballast-kube-*.tar.gz")
     return archive

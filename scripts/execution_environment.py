@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from scripts.build import build
+from scripts.build import build, copy_shipped
 from scripts.env import EE_PYTHON, LINK, REQUIREMENTS, ROOT
 
 NAME = "ballast.local/execution-environment:1"
@@ -181,7 +181,8 @@ def main(arguments: list[str]) -> int:
     python = lay_out_python(cache)
     with tempfile.TemporaryDirectory(dir=cache) as work:
         place = Path(work)
-        lay_out_collection(build(place), place / "collections")
+        copy_shipped(place / "source")
+        lay_out_collection(build(place, place / "source"), place / "collections")
         described = definition(given.name, python=python, collections=place / "collections")
         options = {"path": str(path), "images": [], "suite": SUITE, "definitions": [described]}
         digest = write_image(options)
