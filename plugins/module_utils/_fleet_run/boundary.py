@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from .._core.host.host import Host
@@ -37,14 +37,12 @@ class _Removed(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """`name` is that of the slice, `holder` the UID of the pod, which began at `since`, seconds of Unix time. The file `stop_file` is made when
-    the pod is to end."""
+    """`name` is that of the slice, `holder` the UID of the pod. The file `stop_file` is made when the pod is to end."""
 
     namespace: str
     record: str  # name of the ConfigMap
     name: str
     holder: str
-    since: float
     stop_file: str = ""
 
     @property
@@ -73,9 +71,9 @@ class Boundary:
         self._away_seconds = away_seconds
 
     def claim(self) -> Answer:
-        """This pod has the slice from now on, unless a younger one has it; an older one begins no further batch."""
-        place = self._place
-        return self._write(lambda own: replace(own, holder=place.holder, since=place.since), is_claim=True)
+        """This pod has the slice from now on, unless it has lost it to another; the one that had it begins no further batch. The record says
+        in which order, as clocks of machines differ."""
+        return self._write(lambda own: own.claim(self._place.holder), is_claim=True)
 
     def may_begin(self, batch: Collection[str]) -> Answer:
         """Whether a batch of these hosts begins; it is recorded if so."""
@@ -133,7 +131,7 @@ class Boundary:
         current = self._api.get(self._place.path)
         record = read_record(current)
         own = record.of(self._place.name)
-        if own.holder != self._place.holder and not (is_claim and own.since <= self._place.since):
+        if own.holder != self._place.holder and not (is_claim and self._place.holder not in own.former):
             return Answer(stop=True, why="another pod has this slice", own=own, is_holder=False)
         changed = change(own)
         if changed != own and not (unless_over and record.is_over):

@@ -5,8 +5,8 @@
 """What the slices of a run tell each other: one ConfigMap, of which each slice writes its own key.
 
     max_fail   nodes of the whole run that may fail
-    slice-3    {"holder": UID of the pod at work, "since": when it began, "begun": [...], "failed": [...], "done": [...],
-               "batches": 2, "ended": ""}
+    slice-3    {"holder": UID of the pod at work, "former": [UIDs of those before it], "begun": [...], "failed": [...],
+               "done": [...], "batches": 2, "ended": ""}
 
 `ended` is why the slice ended the run: a closed gate, or a check before the first change.
 
@@ -31,12 +31,16 @@ class SliceRecord:
     """`begun`, `failed` and `done` are names of hosts, each in one of them: begun is what is at work, or was when a pod ended."""
 
     holder: str = ""
-    since: float = 0.0  # seconds of Unix time
+    former: tuple[str, ...] = ()
     begun: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     done: tuple[str, ...] = ()
     batches: int = 0
     ended: str = ""
+
+    def claim(self, holder: str) -> SliceRecord:
+        former = (*self.former, self.holder) if self.holder not in ("", holder) else self.former
+        return replace(self, holder=holder, former=former)
 
     def begin(self, batch: Collection[str]) -> SliceRecord:
         return replace(self, begun=tuple(sorted({*self.begun, *batch} - {*self.failed, *self.done})))
@@ -101,12 +105,11 @@ def read_record(config_map: Mapping[str, Any]) -> Record:
 
 def _read_row(text: Any) -> SliceRecord:
     row = parse_json(text)
-    for names in (row["begun"], row["failed"], row["done"]):
-        if not isinstance(names, list) or not all(isinstance(host, str) for host in names):
-            raise ValueError("hosts is not a list of names")
+    lists = ("former", "begun", "failed", "done")
+    for names in (row[key] for key in lists):
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("pods or hosts is not a list of names")
     if not isinstance(row["batches"], int) or not isinstance(row["holder"], str) or not isinstance(row["ended"], str):
         raise TypeError("batches is not a number, or holder or ended is not text")
-    names_by_key = {key: tuple(row[key]) for key in ("begun", "failed", "done")}
-    return SliceRecord(
-        holder=row["holder"], since=float(row["since"]), batches=row["batches"], ended=row["ended"], **names_by_key
-    )
+    names_by_key = {key: tuple(row[key]) for key in lists}
+    return SliceRecord(holder=row["holder"], batches=row["batches"], ended=row["ended"], **names_by_key)

@@ -86,7 +86,7 @@ class Settings:
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     host = LocalHost()
     try:
-        place = place_of(arguments, environ, host.now())
+        place = place_of(arguments, environ)
         settings = read_settings(host, place.name)
         api = connect(host, "", environ=environ)
         signal.signal(signal.SIGTERM, lambda _number, _frame: host.write(STOP_FILE, b""))
@@ -102,13 +102,13 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         return error.exit_code + 100
 
 
-def place_of(arguments: Sequence[str], environ: Mapping[str, str], now: float) -> Place:
+def place_of(arguments: Sequence[str], environ: Mapping[str, str]) -> Place:
     try:
         (job,) = arguments
         index, namespace, pod = (environ[name] for name in ("JOB_COMPLETION_INDEX", "BALLAST_NAMESPACE", "BALLAST_POD"))
     except (KeyError, ValueError) as error:
         raise MESSAGES.error("fleet-run-worker", reason=repr(error)) from error
-    return Place(namespace, NAME, slice_name(job, int(index)), pod, now, STOP_FILE)
+    return Place(namespace, NAME, slice_name(job, int(index)), pod, STOP_FILE)
 
 
 def read_settings(host: Host, name: str) -> Settings:
@@ -139,7 +139,6 @@ def write_work(host: Host, settings: Settings, place: Place, hosts: Sequence[str
         "record": place.record,
         "name": place.name,
         "holder": place.holder,
-        "since": place.since,
         "stop_file": place.stop_file,
     }
     variables = {**settings.variables, "fleet_slice": slice_variables}

@@ -22,8 +22,7 @@ def slice_boundary(variables: Mapping[str, Any]) -> Boundary:
     """By the ServiceAccount of the worker's pod."""
     host, slice_variables = LocalHost(), variables["fleet_slice"]
     texts = {name: str(slice_variables[name]) for name in ("namespace", "record", "name", "holder", "stop_file")}
-    place = Place(**texts, since=float(slice_variables["since"]))
-    return Boundary(host, connect(host, ""), place)
+    return Boundary(host, connect(host, ""), Place(**texts))
 
 
 def with_other_slices(boundary: Boundary, facts: Facts, compose: Callable[[Facts], Report]) -> Report:

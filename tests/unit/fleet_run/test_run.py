@@ -269,7 +269,7 @@ def test_variables_that_ansible_sets_for_each_run_do_not_reach_a_slice() -> None
 # The end of a worker.
 
 NOTHING = SliceRecord()
-PLACE = Place("fleet", "ballast-fleet-run", "slice-0", "pod-1", 1.0, "/runner/stopping")
+PLACE = Place("fleet", "ballast-fleet-run", "slice-0", "pod-1", "/runner/stopping")
 
 
 def end(

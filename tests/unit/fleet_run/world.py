@@ -274,7 +274,7 @@ class World:
 
     def _work(self, kind: str, environ: Mapping[str, str], host: FakeHost) -> Work:
         """What worker.main does."""
-        place = place_of([kind], environ, self.server.host.now())
+        place = place_of([kind], environ)
         settings = read_settings(host, place.name)
         boundary = Boundary(_WorkerHost(host, self.server.host), self.server.api, place)  # type: ignore[arg-type]
         yield
