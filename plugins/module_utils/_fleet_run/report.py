@@ -108,11 +108,14 @@ def rows_by_record(hosts: Sequence[str], own: SliceRecord) -> dict[str, tuple[st
 
 def with_earlier(rows: Mapping[str, Any], earlier: SliceRecord) -> dict[str, tuple[str, str]]:
     """Rows of a pod's report, with what pods before it did, as it was when this one took the slice: a node that one of them had begun, and that
-    is unchanged now, was confirmed by it."""
+    is unchanged now, was confirmed by it. One that it had begun, and this one has not, is not known: the cluster may have lost the machine of a
+    pod that is at work still."""
     merged = {host: (str(row[0]), str(row[1])) for host, row in rows.items()}
     for host in (*earlier.done, *earlier.begun):
         if merged.get(host, ("",))[0] == UNCHANGED:
             merged[host] = (CONFIRMED, f"  {_BEFORE}")
+    left = [host for host in earlier.begun if merged.get(host, ("",))[0] == NOT_BEGUN]
+    merged.update({host: _without_report(host, earlier) for host in left})
     merged.update({host: (FAILED, f"  {_BEFORE}") for host in earlier.failed if host not in rows})
     return merged
 

@@ -27,10 +27,14 @@ def slice_boundary(variables: Mapping[str, Any]) -> Boundary:
 
 def with_other_slices(boundary: Boundary, facts: Facts, compose: Callable[[Facts], Report]) -> Report:
     """The verdict on a batch by the failures of all slices. Those of this one are recorded first, so that no other begins a batch that they
-    forbid; what is done is recorded last, when it is known that it stays."""
+    forbid; what is done is recorded last, when it is known that it stays. A worker that has lost its slice takes nothing back: the next one
+    has looked at these nodes, and its report is about what it saw."""
     own = compose(facts).facts
     answer = boundary.count(failed=own["failed_so_far"], batches=1)
     report = compose(replace(facts, elsewhere=answer.elsewhere))
     ended = "; ".join(report.facts["gate_problems"])
-    boundary.count(done=report.facts["kept"], ended=f"the gate is closed: {ended}" if ended else "")
-    return report
+    last = boundary.count(done=report.facts["kept"], ended=f"the gate is closed: {ended}" if ended else "")
+    if answer.is_holder and last.is_holder:
+        return report
+    lines = (*report.lines, f"the run ends here, and nothing is rolled back: {last.why}")
+    return replace(report, lines=lines, facts={**report.facts, "stop": True, "take_back": []})

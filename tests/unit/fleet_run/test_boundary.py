@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Optional
 
 import pytest
@@ -131,13 +132,20 @@ def test_a_record_of_another_form_lets_no_batch_begin(data: dict[str, str]) -> N
     assert caught.value.id == "fleet-run-record"
 
 
-def judged(api: FakeApi, max_fail: int, *, command: Optional[dict[str, Any]] = None) -> Any:
+def judged(
+    api: FakeApi,
+    max_fail: int,
+    *,
+    command: Optional[dict[str, Any]] = None,
+    before_the_verdict: Callable[[], object] = lambda: None,
+) -> Any:
     request = Request(
         "kube_proxy_migrate", hosts=("n1", "n2"), acts=True, mode="nftables", max_fail=max_fail, gate=GATE
     )
     worker = boundary(api)
     worker.claim()
     worker.may_begin(["n1", "n2"])
+    before_the_verdict()
 
     def compose(facts: Facts) -> Any:
         changed = {"n1": CONFIRMED, "n2": {"failed": True, "msg": "refused"}}
@@ -162,6 +170,14 @@ def test_a_batch_within_the_limit_is_recorded_as_done() -> None:
     assert judged(api, max_fail=1)["stop"] is False
     own = record(api).of("slice-0")
     assert (own.begun, own.failed, own.done, own.batches) == ((), ("n2",), ("n1",), 1)
+
+
+def test_a_worker_that_lost_its_slice_in_the_middle_of_a_batch_takes_nothing_back() -> None:
+    """The next one has looked at its nodes, and reports those that are confirmed."""
+    api = server(max_fail=0)
+    facts = judged(api, max_fail=0, before_the_verdict=lambda: boundary(api, holder="b").claim())
+    assert (facts["stop"], facts["take_back"]) == (True, [])
+    assert record(api).of("slice-0").failed == ()
 
 
 def test_a_closed_gate_is_recorded() -> None:

@@ -332,6 +332,13 @@ def test_what_an_earlier_pod_had_confirmed_is_reported_as_confirmed() -> None:
     assert [row[0] for row in report["rows"].values()] == ["confirmed", "confirmed"]
 
 
+def test_what_an_earlier_pod_has_begun_is_not_reported_as_not_begun() -> None:
+    """It may be at work still, on a machine that is lost to the cluster and not to the nodes."""
+    _status, report = end(worker.Played({"n0": DONE, "n5": LEFT}, ("n5",)), earlier=SliceRecord(begun=("n5",)))
+    assert report["rows"]["n5"][0] == "not known"
+    assert report["not_done"] == ["n5"]
+
+
 def test_a_report_that_no_configmap_holds_loses_its_texts_and_no_outcome() -> None:
     rows = {f"n{number}": ("failed", "x" * 400) for number in range(5000)}
     text = worker.report_text({"rows": rows, "not_done": [], "lines": [], "failure": ""})
