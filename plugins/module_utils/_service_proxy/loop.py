@@ -182,7 +182,7 @@ class Loop:
             if now >= self._not_before and (self._pending or self._must_resolve or retry or compare):
                 self._program(retry=retry, compare=compare)
         except BallastError as error:  # of the configuration or the node's addresses
-            self._not_before = self._fail(error)
+            self._not_before = self._fail(error, *self._families)
 
     # What it does
 
@@ -229,10 +229,10 @@ class Loop:
         self._circumstances = resolved
         self._must_resolve = False
 
-    def _fail(self, error: BallastError) -> float:
+    def _fail(self, error: BallastError, *families: int) -> float:
         """Report it. When to try again."""
         self._attempts += 1
-        self._sink(Failed(time.time(), error.in_one_line))
+        self._sink(Failed(time.time(), error.in_one_line, families))
         return time.monotonic() + backoff(self._attempts)
 
     def _repair(self, retry: bool) -> None:
@@ -244,7 +244,7 @@ class Loop:
                 operations = programmer.repair().operations
             except BallastError as error:
                 self._behind.setdefault(family, frozenset())
-                self._retry_at = self._fail(error)
+                self._retry_at = self._fail(error, family)
                 continue
             del self._intruders[family]
             self._clean(family, (), programmer.in_force())  # also where who took the rules away has brought them back
@@ -267,7 +267,7 @@ class Loop:
                 try:
                     outcomes[family] = self._program_family(family, names)
                 except BallastError as error:
-                    self._retry_at = self._fail(error)
+                    self._retry_at = self._fail(error, family)
                 else:
                     self._behind.pop(family, None)
                     done |= names

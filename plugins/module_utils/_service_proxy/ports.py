@@ -90,6 +90,7 @@ class Failed:
 
     at: float
     text: str
+    families: tuple[int, ...] = ()  # those whose rules are not in force by that; none where something else failed
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def full() -> Metrics:
     no_local = {4: NoLocal(3, 1), 6: NoLocal(2, 0)}
     metrics.take(programmed(at=101.0, triggered_at=((4, 100.8), (6, 100.5)), no_local=no_local))
     metrics.take(ConnectionsCleaned(4, 0.01, 2))
-    metrics.take(Failed(102.0, "no nft"))
+    metrics.take(Failed(102.0, "no nft", (4, 6)))
     metrics.count_probe("healthz", 200)
     metrics.count_probe("healthz", 503)
     metrics.count_probe("livez", 200)

@@ -400,7 +400,9 @@ def test_a_transaction_that_left_the_rules_as_they_are_is_no_repair(world: World
 def test_what_failed_is_tried_again(world: World) -> None:
     world.kernel.broken = FAMILIES
     world.loop.turn()
-    assert [report.text for report in world.of(ports.Failed)] == ["nft is not there"] * 2
+    assert [(report.text, report.families) for report in world.of(ports.Failed)] == [
+        ("nft is not there", (family,)) for family in FAMILIES
+    ]
     assert world.of(ports.Programmed) == []
     assert 0 < world.loop.timeout < 10
     world.kernel.broken = ()
@@ -437,7 +439,7 @@ def test_a_configuration_that_cannot_be_used_is_told_and_tried_again_later(world
     world.check()
     world.loop.take_settings(ports.LoopSettings(NODE_NAME, {"clusterCIDR": "nonsense"}))
     world.loop.turn()
-    assert len(world.of(ports.Failed)) == 1
+    assert [report.families for report in world.of(ports.Failed)] == [FAMILIES]
     assert 0 < world.loop.timeout < 10
     world.loop.take_settings(ports.LoopSettings(NODE_NAME, DOCUMENT))
     world.check()

@@ -94,9 +94,20 @@ def test_a_node_of_one_family_has_no_rows_of_the_other() -> None:
     metrics = Metrics()
     metrics.take(programmed(families=(4,)))
     metrics.take(Queued(2.0, services=1))
-    metrics.take(Failed(3.0, "no nft"))
+    metrics.take(Failed(3.0, "no nft", (4,)))
     assert "IPv6" not in scrape(metrics)
     assert samples(metrics)["kubeproxy_sync_proxy_rules_service_changes_total"] == 1
+
+
+def test_a_failure_counts_once_for_each_family_that_has_it() -> None:
+    metrics = Metrics()
+    metrics.take(programmed())
+    metrics.take(Failed(3.0, "no nft", (6,)))
+    metrics.take(Failed(4.0, "stale connections stay"))
+    found, failures = samples(metrics), "kubeproxy_sync_proxy_rules_nftables_sync_failures_total"
+    assert {name: value for name, value in found.items() if name.startswith(failures)} == {
+        f'{failures}{{ip_family="IPv6"}}': 1
+    }
 
 
 def test_our_own() -> None:

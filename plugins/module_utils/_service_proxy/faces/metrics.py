@@ -127,7 +127,7 @@ class Metrics:
         elif isinstance(report, Programmed):
             self._take_programmed(report)
         elif isinstance(report, Failed):
-            self._failures.update(self._families)
+            self._failures.update(report.families)
         elif isinstance(report, ConnectionsCleaned):
             self._cleaning.observe(report.family, report.duration)
             self._removed[report.family] += report.removed
