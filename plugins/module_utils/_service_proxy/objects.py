@@ -226,7 +226,7 @@ class Objects:
             self._slices.setdefault(name, {})[own] = seen.value
             self._touch(name, change)
             change.families.add(seen.value.family)
-            if seen.triggered:
+            if seen.triggered and name in self.services:  # nothing is programmed for another one
                 change.triggered.append((seen.value.family, seen.triggered))
 
     def _is_readable(self, seen: Seen, name: ServiceName, change: Change) -> bool:

@@ -481,6 +481,21 @@ def test_programming_says_when_the_change_behind_it_happened(world: World) -> No
     assert (programmed.services, programmed.served, programmed.full) == (2, len(ALL), False)
 
 
+def test_a_slice_of_a_service_without_rules_is_no_change_that_programming_took_long_for(world: World) -> None:
+    """As those of all other Services beside kube-proxy: nothing is programmed for them until a Service of ours changes."""
+    at = {"annotations": {"endpoints.kubernetes.io/last-change-trigger-time": "2096-11-21T12:00:00Z"}}
+    world.check()
+    for number in range(3):
+        item = endpoints("other", f"10.1.1.{number + 5}", **at)  # type: ignore[arg-type]
+        world.api.put("EndpointSlice", item)
+        world.check()
+    world.reports.clear()
+    world.api.put("EndpointSlice", endpoints("a", "10.1.1.5"))
+    world.check()
+    (programmed,) = world.of(ports.Programmed)
+    assert programmed.triggered_at == ()
+
+
 def test_a_family_waits_for_a_change_of_its_own_and_none_for_one_without_rules(world: World) -> None:
     world.check()
     world.reports.clear()
