@@ -78,6 +78,16 @@ def test_changes_that_arrived_meanwhile_are_pending() -> None:
     assert (samples(metrics)[pending("service")], samples(metrics)[pending("endpoint")]) == (1, 2)
 
 
+def test_a_change_that_no_rule_depends_on_counts_and_is_not_pending() -> None:
+    """As of EndpointSlices of Services that another proxy serves: nothing is programmed for them."""
+    metrics = Metrics()
+    metrics.take(programmed())
+    metrics.take(Queued(1.0, endpoints=5, families=()))
+    found = samples(metrics)
+    assert found["kubeproxy_sync_proxy_rules_endpoint_changes_total"] == 5
+    assert found["kubeproxy_sync_proxy_rules_endpoint_changes_pending"] == 0
+
+
 def test_a_change_of_one_family_and_one_that_is_behind_leave_the_other_as_it_was() -> None:
     metrics, queued = Metrics(), "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds"
     metrics.take(programmed(at=1.0))

@@ -123,7 +123,8 @@ class Metrics:
             # kube-proxy follows Services for each family, and an EndpointSlice is of one.
             self._counts["services"] += report.services * len(self._families)
             self._counts["endpoints"] += report.endpoints
-            self._pending = (self._pending[0] + report.services, self._pending[1] + report.endpoints)
+            if report.families:
+                self._pending = (self._pending[0] + report.services, self._pending[1] + report.endpoints)
         elif isinstance(report, Programmed):
             self._take_programmed(report)
         elif isinstance(report, Failed):
