@@ -139,12 +139,16 @@ class _Run:
                 self._ctx.host.sleep(_POLL_SECONDS)
 
     def _look(self) -> RunState:
-        """A run that is ended while it is followed must not be begun again: whoever ended it wants no further node changed."""
+        """A run that is ended while it is followed must not be begun again: whoever ended it wants no further node changed. And a Namespace
+        that has come in place of the one that this command removed is another run's."""
         state = self._patiently(lambda: read_run(self._request, self._api))
         is_followed = self._request.state == PRESENT and self.report is None
-        if is_followed and self._uid and state.uid != self._uid:
+        if is_followed and self._uid and (state.uid != self._uid or state.is_terminating):
             raise MESSAGES.error("fleet-run-removed", namespace=self._request.namespace)
-        self._uid = state.uid
+        if not is_followed and self._uid and state.uid != self._uid:
+            return RunState(None)
+        if not is_followed or not state.is_terminating:
+            self._uid = state.uid
         return state
 
     def _make(self, state: RunState) -> None:

@@ -68,8 +68,8 @@ class RunState:
 
     @property
     def uid(self) -> str:
-        """Of the Namespace of a run that is not being removed."""
-        return "" if self.is_terminating else str(mapping_in(self.namespace, "metadata").get("uid", ""))
+        """Of the Namespace; "" without one."""
+        return str(mapping_in(self.namespace, "metadata").get("uid", ""))
 
     @property
     def digest(self) -> str:

@@ -215,7 +215,8 @@ def report_text(report: Mapping[str, Any]) -> str:
     if len(text) <= _REPORT_BYTES:
         return text
     short = {name: (row[0], "") for name, row in report["rows"].items()}
-    return json.dumps({**report, "rows": short, "lines": []}, sort_keys=True)
+    lines = [f"{len(report['lines'])} lines do not fit into the report: read the log of this slice"]
+    return json.dumps({**report, "rows": short, "lines": lines}, sort_keys=True)
 
 
 if __name__ == "__main__":

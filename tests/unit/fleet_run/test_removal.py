@@ -22,6 +22,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.objects im
 )
 from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.request import FleetRunRequest
 from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.slices import CANARY, SLICE
+from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.state import RunState
 from tests.unit.fake_api import FakeApi
 from tests.unit.fleet_run.test_run import REQUEST, request
 
@@ -115,3 +116,29 @@ def test_a_namespace_that_is_being_removed_at_the_first_look_is_waited_for(api: 
     api.host.on_sleep.append(lambda: api.objects.pop(path, None) if len(api.objects) == 1 else None)
     assert follow(api, made) == "still-following"
     assert f"POST {job_path('fleet', CANARY).rpartition('/')[0]}" in api.changes
+
+
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_a_run_that_begins_when_another_has_gone_is_not_removed_by_its_command(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """The same request, or another one."""
+    made = request(state=state)
+    begin(api, request())
+    for job in (CANARY, SLICE):
+        ended = {"conditions": [{"type": "Complete", "status": "True"}]}
+        api.add(job_path("fleet", job), {**build_job(request(), job), "status": ended})
+    path, body = next(iter(build_objects(request()).items()))
+    remove = engine_module._Run._remove
+
+    def remove_and_begin(run: engine_module._Run, found: RunState) -> None:
+        assert api.changes.count(f"DELETE {path}") == 0, "the other run is removed too"
+        remove(run, found)
+        api.add(path, body)
+
+    monkeypatch.setattr(engine_module._Run, "_remove", remove_and_begin)
+    engine, ctx = engine_module.FleetRunEngine(), Context(made, api.host)
+    plan = engine.plan(made, engine.observe(ctx))
+    engine.apply(plan, ctx)
+    assert path in api.objects
+    assert api.changes.count(f"DELETE {path}") == 1

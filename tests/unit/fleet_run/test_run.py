@@ -344,6 +344,8 @@ def test_a_report_that_no_configmap_holds_loses_its_texts_and_no_outcome() -> No
     text = worker.report_text({"rows": rows, "not_done": [], "lines": [], "failure": ""})
     assert len(text) < 900_000
     assert len(json.loads(text)["rows"]) == 5000
+    preview = worker.report_text({"rows": {}, "not_done": [], "lines": ["x" * 400] * 5000, "failure": ""})
+    assert json.loads(preview)["lines"] == ["5000 lines do not fit into the report: read the log of this slice"]
 
 
 def test_results_of_batches_are_not_taken_for_the_report() -> None:
