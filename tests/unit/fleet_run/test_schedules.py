@@ -6,14 +6,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from typing import Optional
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
 from tests.bench.rollout_node import BREAKS, FINE, LOST_AFTER, LOST_DURING, REFUSES, Faults
-from tests.unit.fleet_run.world import NAMESPACE, NEW, OLD, World, make_world, report_of
+from tests.unit.fleet_run.world import NAMESPACE, NEW, OLD, CutOff, World, make_world, report_of
 
 EVENTS = ("kill", "evict", "drain", "node lost", "API away", "restart", "cut off")
 GOOD, REFUSING, BAD = Faults(), Faults(fates=(REFUSES,), from_change=True), Faults(bad_audits=9)
@@ -109,3 +112,25 @@ def test_a_disrupted_worker_does_not_use_up_the_tries_of_its_slice() -> None:
     check(world)
     assert set(report_of(world)["nodes"].values()) == {"confirmed"}
     assert world.crashes.total() == 0
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+@pytest.mark.parametrize("step", range(1, 16))
+def test_a_command_that_is_cut_off_at_any_step_is_repeated(step: int, is_answered: bool) -> None:
+    """Before or after the step: what it makes and removes, in order."""
+    world = world_of([GOOD] * 5, slices=2, max_fail=0)
+    answer, count = world.server._answer, itertools.count(1)
+
+    def cut_off(method: str, url: str, body: Optional[bytes]) -> Response:
+        is_step = method in ("POST", "DELETE") and next(count) == step
+        if is_step and not is_answered:
+            raise CutOff
+        answered = answer(method, url, body)
+        if is_step:
+            raise CutOff
+        return answered
+
+    world.server._answer = cut_off  # type: ignore[method-assign]
+    world.follow()
+    check(world)
+    assert set(report_of(world)["nodes"].values()) <= {"confirmed", "unchanged"}
