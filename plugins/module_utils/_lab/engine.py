@@ -48,6 +48,7 @@ from .messages import MESSAGES
 from .networks import list_networks
 from .packets import Paths
 from .parts import parts
+from .place import find_namespace_problems
 from .preflight import find_missing_mounts, preflight, try_features
 from .programs import SPEC as PROGRAMS_SPEC
 from .programs import announce, choose_for, find_program_problems, find_python_problems, read_programs, record_of
@@ -250,11 +251,14 @@ class LabEngine(ResourceEngine[LabRequest]):
 
     def require(self, ctx: Context[LabRequest], state: State) -> None:
         desired = ctx.desired
-        if desired.lab is not None:
-            _refuse_unfinished_restore(ctx.host, desired.state_dir)
+        restored = None if desired.lab is None else read_unfinished_restore(ctx.host, desired.state_dir)
+        if restored is not None:
+            raise MESSAGES.error("lab-restore-unfinished", name=restored, directory=desired.state_dir)
         others = [*desired.problems, *_find_mount_problems(ctx.host, desired)]
         if desired.lab is not None and not desired.new_nodes:
-            Problems.raise_if([*try_features(ctx.host, _needs(desired)), *others])
+            # Nodes that are there may have to be started: their namespaces are made again.
+            hidden = find_namespace_problems(ctx.host) if desired.lab["target"] == "host" else []
+            Problems.raise_if([*try_features(ctx.host, _needs(desired)), *hidden, *others])
         elif desired.lab is not None:
             preflight(
                 ctx.host,
@@ -359,12 +363,6 @@ def read_unfinished_restore(host: Host, lab_dir: str) -> Optional[str]:
     """The name of the snapshot; None where no restore was cut off."""
     data = host.read(os.path.join(lab_dir, RESTORING))
     return None if data is None else str(parse_json(data)["snapshot"])
-
-
-def _refuse_unfinished_restore(host: Host, lab_dir: str) -> None:
-    name = read_unfinished_restore(host, lab_dir)
-    if name is not None:
-        raise MESSAGES.error("lab-restore-unfinished", name=name, directory=lab_dir)
 
 
 def require_lab_directory(host: Host, lab_dir: str) -> None:

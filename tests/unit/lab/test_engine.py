@@ -424,6 +424,18 @@ def test_room_is_asked_for_new_nodes_only(host: FakeHost, monkeypatch: pytest.Mo
     }
 
 
+def test_a_lab_that_is_there_is_not_started_in_a_mount_namespace_that_others_do_not_see(host: FakeHost) -> None:
+    """As by a service with PrivateTmp: the namespaces of its nodes would be seen by that service alone."""
+    up(host)
+    root = "{} 1 8:1 / / rw {} - ext4 /dev/sda1 rw\n"
+    host.given("/proc/1/mountinfo", root.format(21, "shared:1"))
+    host.given("/proc/self/mountinfo", root.format(81, "master:1"))
+    assert id_of(lambda: require(ENGINE, want(), host)) == "lab-mount-namespace"
+    require(ENGINE, want(state="absent"), host)
+    host.given("/proc/self/mountinfo", root.format(21, "shared:1"))
+    require(ENGINE, want(), host)
+
+
 def test_check_mode_answers_what_later_tasks_need(host: FakeHost) -> None:
     desired = want()
     assert plan_of(ENGINE, desired, host).steps != ()
