@@ -134,8 +134,15 @@ def list_leftovers(host: Host, *, name: str, directory: str, nodes: Collection[s
 
 
 def _processes(host: Host, places: tuple[str, ...]) -> Iterator[str]:
-    """Root's and those of our own users, as all are that a lab starts, with a path below `places` among their arguments, as a whole or after `=` or `:`."""
-    for process in list_processes(host):
+    """Root's and those of our own users, as all are that a lab starts, with a path below `places` among their arguments, as a whole or after `=` or `:`.
+
+    Not what this run came from: a script of a shell names such paths too, and waits for the run.
+    """
+    running = {process.pid: process for process in list_processes(host)}
+    pid = int(host.readlink("/proc/self") or 0)
+    while pid in running:
+        pid = running.pop(pid).parent
+    for process in running.values():
         words = read_command(host, process.id) if is_of_root(process) or is_of(process, OWN_UIDS) else []
         if any(part.startswith(places) for word in words for part in re.split("[=:]", word)):
             yield f"process {process.pid} ({words[0]})"

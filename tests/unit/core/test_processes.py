@@ -71,6 +71,19 @@ def test_only_a_process_of_root_or_of_our_own_users_is_left_of_a_lab(known: dict
     assert (len(told), any("process" in one for one in told)) == (int(is_told), is_told)
 
 
+def test_a_script_that_runs_the_removal_is_nothing_that_is_left(host: FakeHost) -> None:
+    """It names paths of what it removes. The one beside it is not waiting for this run."""
+    script = ("bash", "-c", "export CA=/var/lib/lab/plane/pki/ca.crt\nmake lab-down")
+    host.given_cgroups(2)
+    host.on("ip", answer="[]", reads=True)
+    shell = host.given_process(script)
+    own = host.given_process(("ansible-playbook", "lab_down"), parent=shell)
+    other = host.given_process(script)
+    host.given_link("/proc/self", str(host.given_process(("python3",), parent=own)))
+    told = list(list_leftovers(host, name="lab", directory="/var/lib/lab"))
+    assert told == [f"process {other} (bash)"]
+
+
 @pytest.mark.parametrize(("uids", "is_it"), [((0, 0, 0, 0), True), ((1000, 0, 0, 0), False), ((0, 0, 0, 5), False)])
 def test_a_process_is_root_s_with_all_of_its_user_ids(uids: tuple[int, ...], is_it: bool) -> None:
     found = FakeHost()
