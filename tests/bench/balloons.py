@@ -125,7 +125,7 @@ class Watched:
     def _take(self, kind: str, item: Object) -> None:
         with self._news:
             self._told.append((time.monotonic(), item))
-            self._latest[_key(item)] = item
+            self._latest[_key(item)] = dict(item)
             if kind == "DELETED":
                 del self._latest[_key(item)]
             self._news.notify_all()

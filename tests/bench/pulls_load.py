@@ -144,7 +144,8 @@ async def slots(count: int, seed: int, sockets: Sequence[str]) -> dict[str, int]
             channel = dice.choice(channels)
             what = dice.choices(("ok", "fail", "cancel"), (7, 1, 2))[0]
             kind = "fail" if what == "fail" else "ok"
-            call = channel.unary_unary(PULL)(pull_request(f"{kind}-{dice.randrange(4)}-{dice.randrange(_IMAGES)}"))
+            pull: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(PULL)
+            call = pull(pull_request(f"{kind}-{dice.randrange(4)}-{dice.randrange(_IMAGES)}"))
             if what == "cancel":
                 await asyncio.sleep(dice.uniform(0, 0.02))
                 call.cancel()

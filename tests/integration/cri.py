@@ -62,6 +62,11 @@ def text(data: bytes, *path: int) -> str:
     return data.decode()
 
 
+def _messages(data: bytes, number: int) -> list[bytes]:
+    """Values of a repeated field that holds messages or texts."""
+    return [value for value in fields(data).get(number, []) if isinstance(value, bytes)]
+
+
 def pull_request(
     image: str,
     *,
@@ -85,12 +90,14 @@ class Images:
         self._channel = channel
 
     def call(self, method: str, request: bytes = b"", *, timeout: Optional[float] = _SECONDS) -> bytes:
-        answer: bytes = self._channel.unary_unary(method)(request, timeout=timeout)
-        return answer
+        return self._method(method)(request, timeout=timeout)
 
-    def pulling(self, request: bytes, *, timeout: Optional[float] = None) -> grpc.Future:
+    def pulling(self, request: bytes, *, timeout: Optional[float] = None) -> grpc.Future[bytes]:
         """A pull under way, which `cancel()` ends. No deadline by default, as the kubelet has none."""
-        return self._channel.unary_unary(IMAGE_SERVICE + "PullImage").future(request, timeout=timeout)
+        return self._method(IMAGE_SERVICE + "PullImage").future(request, timeout=timeout)
+
+    def _method(self, name: str) -> grpc.UnaryUnaryMultiCallable[bytes, bytes]:
+        return self._channel.unary_unary(name)
 
     def pull(self, image: str) -> str:
         """The id that it answers."""
@@ -101,8 +108,8 @@ class Images:
         return text(self.call(IMAGE_SERVICE + "ImageStatus", message({1: message({1: image})})), 1, 1)
 
     def names(self) -> set[str]:
-        found = fields(self.call(IMAGE_SERVICE + "ListImages")).get(1, [])
-        return {tag.decode() for one in found for tag in fields(one).get(2, [])}
+        found = _messages(self.call(IMAGE_SERVICE + "ListImages"), 1)
+        return {tag.decode() for one in found for tag in _messages(one, 2)}
 
     def remove(self, image: str) -> None:
         self.call(IMAGE_SERVICE + "RemoveImage", message({1: message({1: image})}))

@@ -106,18 +106,19 @@ class _Relay(grpc.GenericRpcHandler):
         self._record = record
         self._numbers = numbers
 
-    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes]:
         method = details.method
 
-        async def handle(request: bytes, context: grpc.aio.ServicerContext) -> bytes:
-            call = self._channel.unary_unary(method)(request, timeout=context.time_remaining())
+        async def handle(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+            relayed: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(method)
+            call = relayed(request, timeout=context.time_remaining())
             if method == PULL:
                 return await self._measured(request, context, call)
             return await _passed(context, call)
 
         return grpc.unary_unary_rpc_method_handler(handle)
 
-    async def _measured(self, request: bytes, context: grpc.aio.ServicerContext, call: Any) -> bytes:
+    async def _measured(self, request: bytes, context: grpc.aio.ServicerContext[bytes, bytes], call: Any) -> bytes:
         number = next(self._numbers)
         begun = {"runtime": self._runtime, "image": text(request, 1, 1), "pod": text(request, 3, 1, 1)}
         self._write(number=number, **begun, begun=time.monotonic())
@@ -132,7 +133,7 @@ class _Relay(grpc.GenericRpcHandler):
         self._record.flush()
 
 
-async def _passed(context: grpc.aio.ServicerContext, call: Awaitable[bytes]) -> bytes:
+async def _passed(context: grpc.aio.ServicerContext[bytes, bytes], call: Awaitable[bytes]) -> bytes:
     try:
         return await call
     except grpc.aio.AioRpcError as error:
