@@ -32,6 +32,8 @@ from tests.bench import (
     rollout_report,
     rules_plot,
     rules_report,
+    service_proxy_plot,
+    service_proxy_report,
 )
 from tests.bench.page import with_block
 from tests.conformance import report as conformance
@@ -74,6 +76,13 @@ BLOCKS = (
     Block("pulls-stacks", "pulls_stacks.json", pulls_stacks.PAGE, _stacks),
     Block("rehearsal", "rehearsal.json", rehearsal_report.PAGE, rehearsal_report.page_text),
     Block("rollout", "rollout.json", rollout_report.PAGE, rollout_report.page_text),
+    Block(
+        "service-proxy",
+        "service_proxy.json",
+        service_proxy_report.PAGE,
+        service_proxy_report.page_text,
+        (service_proxy_report.PLOT, service_proxy_plot.plot),
+    ),
     Block("rules", "rules.json", rules_report.PAGE, rules_report.table, (rules_report.PLOT, rules_plot.plot)),
 )
 

@@ -27,13 +27,13 @@ Found = Mapping[str, Any]
 
 
 def plot(found: Found) -> str:
-    soak = _soak(found["soak"]["samples"]) if "soak" in found else ()
-    lines = [*_latencies(found["main"]), *soak, *_legend()]
-    return picture(WIDTH, HEIGHT, lines, description="How soon packets meet a change, and memory over a soak")
+    soak = [*_soak(found["soak"]["samples"])] if "soak" in found else []
+    lines = [*_latencies(found["main"], RIGHT if soak else SOAK_RIGHT), *soak, *_legend()]
+    return picture(WIDTH, HEIGHT, lines, description="How soon packets meet a change")
 
 
-def _latencies(main: Found) -> Iterator[str]:
-    """For each load, the share of changes that packets had met after so many seconds.
+def _latencies(main: Found, right: float) -> Iterator[str]:
+    """For each load, the share of changes that packets had met after so many seconds, from LEFT to `right`.
 
     The scale is logarithmic: delays span powers of ten, and a share has no bar whose length could mislead.
     """
@@ -44,7 +44,7 @@ def _latencies(main: Found) -> Iterator[str]:
     high = max(high, low + 1)
 
     def across(value: float) -> float:
-        return LEFT + (RIGHT - LEFT) * (math.log10(value) - low) / (high - low)
+        return LEFT + (right - LEFT) * (math.log10(value) - low) / (high - low)
 
     yield from title(20, _soonest(series), "changes that packets have met, by seconds since the request, logarithmic")
     for power in range(low, high + 1):
@@ -52,7 +52,7 @@ def _latencies(main: Found) -> Iterator[str]:
         yield text(across(10.0**power), BOTTOM + 14, f"{10.0**power:g} s", anchor="middle")
     for percent in (0, 25, 50, 75, 100):
         at = BOTTOM - (BOTTOM - TOP) * percent / 100
-        yield rule(LEFT, at, RIGHT, at)
+        yield rule(LEFT, at, right, at)
         yield text(LEFT - 6, at + 4, f"{percent} %", anchor="end")
     for key, values in series.items():
         points = [

@@ -28,15 +28,18 @@ Found = Mapping[str, Any]
 
 def write_report(found: Found, results: Optional[Path]) -> None:
     """Prints the table; with `results`, also writes it, the plot and the raw figures."""
-    text = table(found)
-    print(text)
+    print(table(found))
     drawn = plot(found)
     if results is None:
         return
     write_results(results, found)
     PLOT.write_text(drawn, encoding="utf-8")
-    picture = f"![How soon packets meet a change, and memory over a soak]({PLOT.name})"
-    write_between_marks(PAGE, "service-proxy", f"{text}\n\n{picture}", results)
+    write_between_marks(PAGE, "service-proxy", page_text(found), results)
+
+
+def page_text(found: Found) -> str:
+    soak = ", and memory over a soak" if "soak" in found else ""
+    return f"{table(found)}\n\n![How soon packets meet a change{soak}]({PLOT.name})"
 
 
 def table(found: Found) -> str:
