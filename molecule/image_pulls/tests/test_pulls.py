@@ -219,7 +219,7 @@ def before() -> str:
 def test_a_limit_has_to_be_given(before: str) -> None:
     done = playbook(image_pull_proxy_confirm=True)
     assert done.status != 0
-    assert "image_pull_proxy_max_in_flight is not given" in done.output
+    assert "image_pull_proxy_max_in_flight is not set" in done.output
     assert footprint() == before
 
 
