@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.bench.drawing import line, picture, rule, text, ticks, title
+from tests.bench.rules_report import percentile
 from tests.bench.service_proxy_programs import OURS, PEER
 
 WIDTH, HEIGHT = 960, 370
@@ -63,9 +63,7 @@ def _latencies(main: Found, right: float) -> Iterator[str]:
 
 def _soonest(series: Mapping[tuple[str, str], Sequence[float]]) -> str:
     parts = [
-        f"{_shown(statistics.median(series[who, 'calm']))} with {NAMES[who]}"
-        for who in NAMES
-        if (who, "calm") in series
+        f"{_shown(percentile(series[who, 'calm'], 50))} with {NAMES[who]}" for who in NAMES if (who, "calm") in series
     ]
     return "At 1 change/s half of the changes are in force after " + ", ".join(parts) if parts else "No change was met"
 

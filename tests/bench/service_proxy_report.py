@@ -127,8 +127,8 @@ def _notes(found: Found) -> str:
         f"Python {machine['python']}, Kubernetes {found['kubernetes']}; load of the machine before: {machine['load_before']:.1f}. API server, etcd, "
         "the client and the server that answers share the cores with what is measured. "
         f"Starts: median and range of {found['sizes']['starts']}, ours and kube-proxy's in turn. A change replaces the four endpoints of a "
-        "Service by others; its time is from the request to the API server to the first packet that comes to one of them, so it holds "
-        f"that server's own ({api[0]:.0f} ms, at 100 changes/s {api[1]:.0f} ms until it had answered, p50). Of 100 changes/s, every tenth was followed by "
+        "Service. Its time is from the request to the API server to the first packet at one of the new endpoints. It holds that server's own: "
+        f"{api[0]:.0f} ms, and at 100 changes/s {api[1]:.0f} ms (p50). Of 100 changes/s, every tenth was followed by "
         "packets. Both programs have kube-proxy's default settings; it then waits for at least 1 s between two synchronisations. "
         "Processor time is of the program and of each nft that it ran; memory is of the program alone, without an nft that it runs."
     )

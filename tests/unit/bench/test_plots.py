@@ -31,7 +31,7 @@ def test_lines_of_different_colours_have_different_dashes(block):
 def test_each_panel_has_its_finding_as_the_title(block):
     texts = ElementTree.fromstring(shown(block)).iter("{http://www.w3.org/2000/svg}text")
     titles = [text.text or "" for text in texts if text.get("font-weight") == "bold"]
-    assert len(titles) >= 2
+    assert titles
     assert any(letter.isdigit() for letter in titles[0])
 
 
