@@ -345,21 +345,24 @@ def test_nothing_goes_where_nothing_would_carry_services(node: Node) -> None:
     assert {one.kind for one in told if one.fate == "kept"} <= {"setting"}
 
 
-def test_the_module(node: Node) -> None:
+def test_the_module(node: Node, tmp_path: Path) -> None:
     plant_what_stays(node)
     plant_residue(node)
     before = machine(node)
-    planned = module(node, {"mode": "nftables"}, "--check", "--diff")
+    planned = module(node, {"state_dir": str(tmp_path / "state"), "mode": "nftables"}, "--check", "--diff")
     assert planned["changed"]
     assert "chain iptables (legacy) IPv4 nat KUBE-POSTROUTING" in planned["printed"]
     assert machine(node) == before, "check mode changes nothing"
-    done = module(node, {"mode": "nftables"})
+    done = module(node, {"state_dir": str(tmp_path / "state"), "mode": "nftables"})
     assert done["changed"]
     assert done["artefacts"] == planned["artefacts"]
-    again = module(node, {"mode": "nftables"})
+    again = module(node, {"state_dir": str(tmp_path / "state"), "mode": "nftables"})
     assert not again["changed"]
     assert {one["fate"] for one in again["artefacts"]} == {"kept"}
-    assert module(node, {"metrics_address": "127.0.0.1:9"}, fails=True)["id"] == "residue-mode-unknown"
+    assert (
+        module(node, {"state_dir": str(tmp_path / "state"), "metrics_address": "127.0.0.1:9"}, fails=True)["id"]
+        == "residue-mode-unknown"
+    )
 
 
 def module(node: Node, options: dict[str, Any], *flags: str, fails: bool = False) -> dict[str, Any]:
@@ -374,6 +377,8 @@ def playbook(node: Node, inventory: Path, *words: str) -> tuple[int, str]:
         "playbooks/kube_proxy_cleanup.yml",
         "-i",
         str(inventory),
+        "-e",
+        f"kube_proxy_state_dir={inventory.parent}/state",
         *words,
     ]
     env = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections")}
