@@ -34,6 +34,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events i
     WAITING,
     Event,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import plain_text
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.redaction import redact
 
 OK, BAD, BUSY = "✓", "✗", "•"
@@ -66,11 +67,6 @@ class Line:
 
 def _fit(text: str, room: int) -> str:
     return (text if len(text) <= room else text[: max(room - 3, 0)] + "...")[: max(room, 0)]
-
-
-def plain_text(text: str) -> str:
-    """Without control characters: an event may repeat what a program printed, and the terminal obeys them."""
-    return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 def legible(text: str) -> str:

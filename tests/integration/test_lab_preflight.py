@@ -68,40 +68,22 @@ print(*(problem.id for problem in find_namespace_problems(LocalHost())))
 def test_a_mount_namespace_from_which_nothing_comes_back_is_refused(propagation: str, ids: list[str]) -> None:
     """A slave's mounts are those of a service with PrivateTmp. The outer namespace stands for PID 1's, in a PID namespace of its own."""
     inner = ["unshare", "--mount", "--propagation", propagation, sys.executable, "-c", _NAMESPACES]
-    outer = [
-        "unshare",
-        "--mount",
-        "--propagation",
-        "shared",
-        "--pid",
-        "--fork",
-        "--mount-proc",
-        "sh",
-        "-c",
-        '"$@"; exit',
-        "sh",
-    ]
+    outer = as_first_process("shared")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     for argv, printed in (([*outer, *inner], ids), ([*outer, *inner[4:]], [])):
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60, env=env, check=False)
         assert (done.stdout.split(), done.stderr) == (printed, "")
 
 
+def as_first_process(propagation: str) -> list[str]:
+    """What begins a command in a mount namespace that stands for PID 1's, in a PID namespace of its own."""
+    options = ["--mount", "--propagation", propagation, "--pid", "--fork", "--mount-proc"]
+    return ["unshare", *options, "sh", "-c", '"$@"; exit', "sh"]
+
+
 def test_a_copy_of_a_mount_namespace_without_shared_mounts_is_refused() -> None:
     """As in a container, where all mounts are private."""
-    outer = [
-        "unshare",
-        "--mount",
-        "--propagation",
-        "private",
-        "--pid",
-        "--fork",
-        "--mount-proc",
-        "sh",
-        "-c",
-        '"$@"; exit',
-        "sh",
-    ]
+    outer = as_first_process("private")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     for inner, printed in ((["unshare", "--mount"], ["lab-mount-namespace"]), ([], [])):
         argv = [*outer, *inner, sys.executable, "-c", _NAMESPACES]

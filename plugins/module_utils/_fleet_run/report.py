@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._core.text.errors import shorten
+from .._core.text.errors import plain_text, shorten
 from .record import Record, SliceRecord
 from .request import FleetRunRequest
 
@@ -89,8 +89,7 @@ def _rows(rows: Any) -> dict[str, tuple[str, str]]:
 
 
 def in_one_line(text: object, *, limit: int = 200) -> str:
-    """Without what a terminal would obey."""
-    return "".join(sign if sign.isprintable() else " " for sign in shorten(str(text), limit=limit))
+    return plain_text(shorten(str(text), limit=limit))
 
 
 def _without_report(host: str, own: SliceRecord) -> tuple[str, str]:

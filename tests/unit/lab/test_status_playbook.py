@@ -25,6 +25,15 @@ HOST = {
     "gateway": "10.97.0.1/24",
 }
 
+MACHINE = {
+    **HOST,
+    "name": "vm1",
+    "connection": "ssh",
+    "user": "root",
+    "ssh_key": "/l/key",
+    "known_hosts": "/l/known",
+}
+
 
 @pytest.mark.parametrize(
     ("bootstrap", "plane", "ready", "said"),
@@ -62,17 +71,9 @@ def test_a_lab_with_a_part_that_does_not_run_is_a_failure_with_the_command_that_
 def test_a_lab_of_virtual_machines_that_are_off_is_told_as_any_other(tmp_path: Path) -> None:
     """None of them is reached, and the table is of what is known without them."""
     fleet = Fleet(tmp_path, replaced=READ)
-    machine = {
-        **HOST,
-        "name": "vm1",
-        "connection": "ssh",
-        "user": "root",
-        "ssh_key": "/l/key",
-        "known_hosts": "/l/known",
-    }
     nodes = [{"name": "n1", "ready": False}]
     record = {
-        "lab": {"name": "lab", "bootstrap": "lab", "hosts": [machine], "nodes": nodes},
+        "lab": {"name": "lab", "bootstrap": "lab", "hosts": [MACHINE], "nodes": nodes},
         "parts": {"hosts": {"vm1": {"instances": []}}, "api_server": "https://10.97.0.1:6443"},
     }
     answers: dict[str, dict[str, Any]] = {
@@ -92,21 +93,13 @@ def test_a_lab_of_virtual_machines_that_are_off_is_told_as_any_other(tmp_path: P
 
 def test_an_inventory_that_sets_ports_and_shells_for_all_hosts_does_not_set_those_of_a_lab(tmp_path: Path) -> None:
     variables = ("ansible_port", "ansible_shell_type", "ansible_ssh_extra_args")
-    machine = {
-        **HOST,
-        "name": "vm1",
-        "connection": "ssh",
-        "user": "root",
-        "ssh_key": "/l/key",
-        "known_hosts": "/l/known",
-    }
     shown = [f"{{{{ hostvars[host].{name} | default('none') }}}}" for name in variables]
     play = {
         "hosts": "localhost",
         "gather_facts": False,
         "vars_files": [str(ROOT / "playbooks/vars/lab.yml")],
         "tasks": [
-            {"set_fact": {"lab_record": {"lab": {"hosts": [HOST, machine]}}}},
+            {"set_fact": {"lab_record": {"lab": {"hosts": [HOST, MACHINE]}}}},
             {"include_tasks": str(ROOT / "playbooks/tasks/hosts.yml")},
             *(
                 {"debug": {"msg": f"{host}: {' '.join(shown)}."}, "vars": {"host": host}}

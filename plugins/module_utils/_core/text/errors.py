@@ -154,12 +154,14 @@ def shorten(text: str, *, limit: int = _VALUE_LIMIT) -> str:
     return f"{text[:begin]}... ({len(text) - limit} characters left out) ...{text[begin - limit :]}"
 
 
+def plain_text(text: str) -> str:
+    """In one line without control characters: a terminal would obey what a program printed for one."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
+
+
 def last_lines(text: str, *, limit: int = _OUTPUT_LINES, width: int = _VALUE_LIMIT) -> str:
     """The last `limit` lines of `text`, each shortened to `width`, headed by a count of what was left out."""
     lines = text.strip().splitlines()
-    # A terminal would obey what a program printed for one.
-    kept = [
-        shorten("".join(sign if sign.isprintable() else " " for sign in line), limit=width) for line in lines[-limit:]
-    ]
+    kept = [shorten(plain_text(line), limit=width) for line in lines[-limit:]]
     left_out = len(lines) - len(kept)
     return "\n".join([f"({left_out} earlier lines left out)", *kept] if left_out else kept)

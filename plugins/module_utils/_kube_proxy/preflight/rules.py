@@ -14,7 +14,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 
-from ..._core.text.errors import BallastError, shorten
+from ..._core.text.errors import BallastError, plain_text, shorten
 from ..modes import BALLAST
 from . import foreign_program_rules, node_rules, workload_rules
 from .facts import Facts
@@ -49,7 +49,7 @@ def preflight(facts: Facts, *, acknowledge: Sequence[str] = ()) -> list[Prefligh
 
 
 def _finding(rule: Rule, things: tuple[str, ...], facts: Facts, *, acknowledged: bool) -> PreflightFinding:
-    shown = [shorten("".join(sign if sign.isprintable() else " " for sign in thing)) for thing in things[:_MOST]]
+    shown = [shorten(plain_text(thing)) for thing in things[:_MOST]]
     shown += [f"and {len(things) - _MOST} more"] if len(things) > _MOST else []
     change = facts.change
     message = MESSAGES.error(
