@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -134,6 +134,18 @@ def places(path: Path) -> set[str]:
     return found
 
 
+def with_imports(paths: Iterable[Path]) -> set[Path]:
+    """The modules and all that they import of ours, as Ansible packs them."""
+    packed: set[Path] = set()
+    left = list(paths)
+    while left:
+        path = left.pop()
+        if path not in packed:
+            packed.add(path)
+            left += [source for place in places(path) if (source := TOP / f"{place}.py").is_file()]
+    return packed
+
+
 def test_imports_are_found_as_python_finds_them() -> None:
     paths = [path for path in sorted(TOP.rglob("*.py")) if path.stat().st_size]
     assert len(paths) > 100
@@ -165,24 +177,7 @@ def test_a_program_is_the_same_whatever_lies_beside_its_sources(
     tmp_path: Path, main: str, packages: list[str], others: bool
 ) -> None:
     """Ansible brings our packages to a node as a zip archive, with those modules that the one at work imports."""
-    needed = {TOP / name for name in module._sources(main, tuple(packages))} | {TOP / "_agent/program.py"}
-    needed |= {
-        TOP / f"_core/{name}.py"
-        for name in (
-            "engine/context",
-            "engine/events",
-            "engine/plan",
-            "host/directories",
-            "host/host",
-            "host/local_files",
-            "host/local_tree",
-            "host/names",
-            "host/safe_path",
-            "text/errors",
-            "text/json_text",
-            "text/redaction",
-        )
-    }
+    needed = with_imports([TOP / "_agent/program.py", *(TOP / name for name in module._sources(main, tuple(packages)))])
     archive = tmp_path / "payload.zip"
     with zipfile.ZipFile(archive, "w") as opened:
         for path in sorted(TOP.rglob("*.py")):
