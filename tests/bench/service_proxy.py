@@ -38,6 +38,7 @@ from tests.bench.rules_nodes import Node, node
 from tests.bench.service_proxy_load import Changes, Measured, Packets, load, packets
 from tests.bench.service_proxy_programs import OURS, PEER, TABLES, Contenders, Running
 from tests.bench.service_proxy_report import write_report
+from tests.bench.stored_services import store
 from tests.integration.kube_proxy import NODE, Api, control_plane
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,19 +73,16 @@ class Bench:
         """One after the other, so that a run that is cut off keeps those that it had done."""
         sizes = self.sizes
         self.api.create(cluster.node())
-        self.create(0, sizes.services)
+        begun = time.monotonic()
+        self.loader.create(list(cluster.numbered(0, sizes.services)))
+        say(f"{sizes.services} Services are in the API after {time.monotonic() - begun:.0f} s")
         yield {"main": self.rounds((OURS, PEER), sizes.starts)}
         if sizes.soak_minutes:
             yield {"soak": self.soak()}
         if sizes.large:
-            self.create(sizes.services, sizes.large)
+            store(self.api, list(cluster.numbered(sizes.services, sizes.large)))
             self.changes = Changes(sizes.large)
             yield {"large": self.large((OURS, PEER) if large_peer else (OURS,))}
-
-    def create(self, start: int, end: int) -> None:
-        begun = time.monotonic()
-        self.loader.create(list(cluster.numbered(start, end)))
-        say(f"{end} Services are in the API, {time.monotonic() - begun:.0f} s for {end - start} of them")
 
     def rounds(self, who: tuple[str, ...], starts: int) -> dict[str, Any]:
         found: dict[str, Any] = {one: {"starts": []} for one in who}

@@ -46,7 +46,11 @@ def _latencies(main: Found, right: float) -> Iterator[str]:
     def across(value: float) -> float:
         return LEFT + (right - LEFT) * (math.log10(value) - low) / (high - low)
 
-    yield from title(20, _soonest(series), "changes that packets have met, by seconds since the request, logarithmic")
+    yield from title(
+        20,
+        _soonest(series),
+        "changes that packets have met, by seconds since the request, logarithmic; in the title, at 1 change/s",
+    )
     for power in range(low, high + 1):
         yield rule(across(10.0**power), TOP, across(10.0**power), BOTTOM)
         yield text(across(10.0**power), BOTTOM + 14, f"{10.0**power:g} s", anchor="middle")
@@ -63,9 +67,12 @@ def _latencies(main: Found, right: float) -> Iterator[str]:
 
 def _soonest(series: Mapping[tuple[str, str], Sequence[float]]) -> str:
     parts = [
-        f"{_shown(percentile(series[who, 'calm'], 50))} with {NAMES[who]}" for who in NAMES if (who, "calm") in series
+        f"{_shown(percentile(series[who, 'calm'], 50))} with {NAMES[who].partition(',')[0]}"
+        for who in NAMES
+        if (who, "calm") in series
     ]
-    return "At 1 change/s half of the changes are in force after " + ", ".join(parts) if parts else "No change was met"
+    # Short: a title ends where that of the soak begins.
+    return "Half of the changes are in force after " + ", ".join(parts) if parts else "No change was met"
 
 
 def _shown(seconds: float) -> str:
@@ -78,7 +85,7 @@ def _soak(samples: Sequence[Found]) -> Iterator[str]:
     longest, largest = max(minutes) or 1.0, 1.1 * max(sizes)
     middle, end = sizes[len(sizes) // 2], sizes[-1]
     yield from title(
-        SOAK_LEFT - 30, f"{end - middle:+.0f} MiB in the second half of the soak", "resident MiB of ours, by minutes"
+        SOAK_LEFT - 30, f"{end - middle:+.0f} MiB in the second half of the soak", "resident MiB, by minutes"
     )
     for size in ticks(largest):
         at = BOTTOM - (BOTTOM - TOP) * size / largest

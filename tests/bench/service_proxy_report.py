@@ -122,6 +122,7 @@ def _soak(soak: Found) -> str:
 def _notes(found: Found) -> str:
     machine, tools, main = found["machine"], found["tools"], found["main"]
     api = [1000 * percentile(main[OURS][load]["api"], 50) for load in ("calm", "busy")]
+    stored = f" Services from {found['sizes']['services']:,} on were written into etcd, as the API server stores them."
     return (
         f"Measured on {machine['cpus']} cores ({machine['cpu']}), {machine['memory_mib'] * MIB // GIB} GiB, Linux {machine['kernel']}, {tools['nft']}, "
         f"Python {machine['python']}, Kubernetes {found['kubernetes']}; load of the machine before: {machine['load_before']:.1f}. API server, etcd, "
@@ -131,4 +132,5 @@ def _notes(found: Found) -> str:
         f"{api[0]:.0f} ms, and at 100 changes/s {api[1]:.0f} ms (p50). Of 100 changes/s, every tenth was followed by "
         "packets. Both programs have kube-proxy's default settings; it then waits for at least 1 s between two synchronisations. "
         "Processor time is of the program and of each nft that it ran; memory is of the program alone, without an nft that it runs."
+        f"{stored if 'large' in found else ''}"
     )

@@ -62,6 +62,7 @@ class Api:
         self._pki = os.path.join(str(params["state_dir"]), "pki")
         record = load_record(LocalHost(), str(params["state_dir"]))
         assert record is not None
+        self.record = record
         self.endpoint = record.endpoint
 
     def ask(self, path: str, *, method: str = "GET", body: object = None, kind: str = "application/json") -> Any:

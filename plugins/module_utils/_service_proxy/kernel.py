@@ -34,7 +34,7 @@ UNKNOWN = Commit(0, frozenset(), 0, "")  # by whom and what is not known
 
 
 class Kernel:
-    """Of the network namespace of this process. OSError where events of it cannot be had."""
+    """Of the network namespace of this process, for one thread. OSError where events of it cannot be had."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -43,6 +43,7 @@ class Kernel:
         self._events = NftablesEvents()
         self.addresses = AddressEvents()
         self._ours: set[int] = set()  # generations whose events are still to come
+        self._pid = 0  # of the thread that changes tables, as events of the kernel name it; 0: not known yet
         self._unclear = False  # others may have changed the table unheard
 
     def fileno(self) -> int:
@@ -58,7 +59,7 @@ class Kernel:
         for stage in transaction.stages(operations):
             if len(stage) >= _LARGE or self._library is None:
                 with self._unheard():
-                    transaction.commit(stage, self._host)
+                    transaction.commit_stage(stage, self._host)
             else:
                 self._run(stage, self._library)
 
@@ -76,6 +77,9 @@ class Kernel:
         for commit in commits:
             if commit.generation in self._ours:
                 self._ours.discard(commit.generation)
+                self._pid = commit.pid
+                continue
+            if self._pid and commit.pid == self._pid:
                 continue
             intruders.update(
                 (family, commit) for family, table in commit.tables if table == SERVICE_PROXY_TABLE and family
@@ -93,13 +97,19 @@ class Kernel:
             self._library.close()
 
     def _run(self, operations: Sequence[Operation], library: LibNftables) -> None:
+        text = transaction.render(operations)
+        said = library.run(text) if self._pid else self._run_counted(text, library)
+        if said:
+            raise MESSAGES.error("rules-nft-refused", command="libnftables", intruders=said)
+
+    def _run_counted(self, text: str, library: LibNftables) -> str:
+        """Where our events are not known by their thread yet: by the number of the transaction, which takes two requests."""
         before = self._events.generation()
-        said = library.run(transaction.render(operations))
+        said = library.run(text)
         after = self._events.generation()
         if (after - before) % _GENERATIONS == 1 and not said:
             self._ours.add(after)
-        if said:
-            raise MESSAGES.error("rules-nft-refused", command="libnftables", intruders=said)
+        return said
 
     @contextmanager
     def _unheard(self) -> Iterator[None]:

@@ -6,8 +6,9 @@
 """The loop of `ballast-service-proxy`: one thread that hears of changes and brings them to the kernel.
 
 It sleeps until something wakes it: the feed has objects of the API, the kernel tells of a transaction that is not ours or of an
-address, a signal, or the time of a comparison of all that is in the kernel. Then it takes all there is and programs it: what
-arrives meanwhile is the next batch, so the interval between two transactions is the time that one takes.
+address, a signal, or the time of a comparison of all that is in the kernel. Then it takes all there is and programs it. What
+arrives meanwhile, and in a rest that grows with the time that this took, is the next batch: a change that comes alone is
+programmed at once, and of a hundred a second several share the costs of a transaction (`rest_seconds`).
 
 Nothing is programmed before everything was listed once: what the kernel has from an earlier run serves until then. Of the
 kernel's state nothing is written down.
@@ -23,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Optional, Protocol
 
+from .._core.host.gc_pause import collect_rarely, pause_collection
 from .._core.kube.informer import backoff
 from .._core.text.errors import BallastError
 from .._rules.nftables.compile import Compiler
@@ -46,6 +48,11 @@ from .ports import (
 )
 from .programming import FamilyProgrammer, Outcome, Tables
 from .tallies import Tallies
+
+# The loop works for a fortieth of the time at most, while that delays nothing by more than a fifteenth of a second: a
+# transaction costs more than a change, and of a hundred changes a second half a dozen share one.
+_REST_SHARE, _REST_MOST = 39, 1 / 15
+_COLLECTION_SECONDS = 600.0
 
 
 class Source(Protocol):
@@ -73,15 +80,22 @@ class Waker:
         self.socket, self._far = socket.socketpair()
         self.socket.setblocking(False)
         self._far.setblocking(False)
+        self._called = False
 
     def __call__(self) -> None:
-        with suppress(BlockingIOError):  # it will wake anyway
+        if self._called:  # it will wake anyway
+            return
+        self._called = True
+        with suppress(BlockingIOError):
             self._far.send(b"\0")
 
     def drain(self) -> None:
+        """Before what it was called for is taken."""
         with suppress(BlockingIOError):
             while self.socket.recv(4096):
                 pass
+        # Last: what a call before it sent would be read here, and count as sent.
+        self._called = False
 
     def close(self) -> None:
         self.socket.close()
@@ -159,6 +173,7 @@ class Loop:
             due = min(due, self._retry_at)
         return max(0.0, due - now, self._not_before - now)
 
+    @pause_collection()
     def turn(self) -> None:
         """Take what there is, and program it."""
         began = time.monotonic()
@@ -282,12 +297,17 @@ class Loop:
 
     def _program_family(self, family: int, names: frozenset[ServiceName]) -> Outcome:
         programmer, release = self._programmers[family], self._circumstances[family].release
-        changed = {name: self.objects.state_of(name, family, release) for name in names}
-        before = [programmer.state_of(name).ports for name in names]
+        states = {name: self.objects.state_of(name, family, release) for name in names}
+        in_force = {name: programmer.state_of(name) for name in names}
+        # Most Services are of one family: the other has nothing to do.
+        changed = {name: state for name, state in states.items() if state != in_force[name]}
         outcome = programmer.program(self._compilers[family], changed)
         if outcome.full:  # what the kernel had meanwhile is not known
             self._clean(family, (), programmer.in_force())
-        self._clean(family, before, [programmer.state_of(name).ports for name in names])
+        after = [programmer.state_of(name).ports for name in changed]
+        for name, ports in zip(changed, after):
+            self._tallies[family].replace(name, ports, self._settings.node_name)
+        self._clean(family, [in_force[name].ports for name in changed], after)
         return outcome
 
     def _report_outcomes(self, outcomes: Mapping[int, Outcome], names: frozenset[ServiceName], started: float) -> None:
@@ -296,7 +316,6 @@ class Loop:
         self._triggered = [each for each in self._triggered if each[0] in self._behind]
         refused = {name: text for outcome in outcomes.values() for name, text in outcome.refused.items()}
         self._quarantine = (self._quarantine - names) | refused.keys()
-        self._count(names)
         self._sink(
             Programmed(
                 at=time.time(),
@@ -314,11 +333,6 @@ class Loop:
         )
         self._report_refused(refused)
         self._report_checks()
-
-    def _count(self, names: frozenset[ServiceName]) -> None:
-        for family, tallies in self._tallies.items():
-            for name in names:
-                tallies.replace(name, self._programmers[family].state_of(name).ports, self._settings.node_name)
 
     # What it reports
 
@@ -361,16 +375,24 @@ class Loop:
             self._sink(checks)
 
 
+def rest_seconds(worked: float) -> float:
+    """How long changes gather after a turn that took `worked` seconds."""
+    return min(_REST_MOST, _REST_SHARE * worked)
+
+
 def run(loop: Loop, waker: Waker, kernel: Any, ended: threading.Event, inbox: Callable[[], list[LoopSettings]]) -> None:
     """Until `ended` is set and `waker` called. `inbox` gives the settings of reloads since the last call."""
-    with selectors.DefaultSelector() as selector:
+    with selectors.DefaultSelector() as selector, collect_rarely(_COLLECTION_SECONDS) as collect_if_due:
         for readable in (waker.socket, kernel.fileno(), kernel.addresses.socket):
             selector.register(readable, selectors.EVENT_READ)
         while not ended.is_set():
             selector.select(loop.timeout)
+            began = time.monotonic()
             waker.drain()
             for settings in inbox():
                 loop.take_settings(settings)
             if kernel.addresses.drain():
                 loop.address_changed()
             loop.turn()
+            collect_if_due()
+            ended.wait(rest_seconds(time.monotonic() - began))

@@ -50,7 +50,7 @@ class Commit(NamedTuple):
 
     generation: int
     tables: frozenset[tuple[int, str]]  # what it touched: 4 or 6 (0: another family), and the table's name
-    pid: int
+    pid: int  # of the thread, in the first PID namespace
     program: str  # the first 15 characters of the program's name
 
 
@@ -92,7 +92,8 @@ class NftablesEvents:
         self.socket = open_netfilter(0)
         self.socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER)
         self._asking = open_netfilter(_SECONDS)
-        self._tables: set[tuple[int, str]] = set()  # of the transaction whose events arrive
+        # Of the transaction whose events arrive: family, and the name as the kernel sends it. There is an event for each element.
+        self._tables: set[tuple[int, bytes]] = set()
         self.listen()
 
     def listen(self) -> None:
@@ -129,14 +130,15 @@ class NftablesEvents:
                     commits.append(self._commit(attributes_of(attributes)))
                 else:
                     # In every message of nftables the first attribute is the name of the table.
-                    self._tables.add((FAMILIES.get(family, 0), _first_text(attributes)))
+                    self._tables.add((family, _first(attributes)))
 
     def close(self) -> None:
         self.socket.close()
         self._asking.close()
 
     def _commit(self, attributes: dict[int, bytes]) -> Commit:
-        tables, self._tables = frozenset(self._tables), set()
+        tables = frozenset((FAMILIES.get(family, 0), _text(name)) for family, name in self._tables)
+        self._tables = set()
         pid, name = _number(attributes.get(_GEN_PID, b"")), attributes.get(_GEN_NAME, b"")
         return Commit(_number(attributes.get(_GEN_ID, b"")), tables, pid, _text(name))
 
@@ -166,11 +168,11 @@ def attributes_of(data: memoryview) -> dict[int, bytes]:
     return values
 
 
-def _first_text(data: memoryview) -> str:
+def _first(data: memoryview) -> bytes:
     if len(data) < _ATTRIBUTE.size:
-        return ""
+        return b""
     length, _kind = _ATTRIBUTE.unpack_from(data, 0)
-    return _text(bytes(data[_ATTRIBUTE.size : length]))
+    return bytes(data[_ATTRIBUTE.size : length])
 
 
 def _text(data: bytes) -> str:

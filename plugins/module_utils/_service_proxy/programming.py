@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Optional, Protocol
 
-from .._core.host.gc_pause import pause_collection
 from .._core.text.errors import BallastError
 from .._rules.nftables.compile import Compiler
 from .._rules.nftables.objects import Table
@@ -69,18 +68,16 @@ class FamilyProgrammer:
 
     def repair(self) -> Outcome:
         """Compare all of the table with what was programmed last."""
-        if self._rules is None:
-            return Outcome(0)
-        with pause_collection():
-            return self._program_all(self._rules.compiler, {})
+        return Outcome(0) if self._rules is None else self._program_all(self._rules.compiler, {})
 
     def program(self, compiler: Compiler, changed: Cluster) -> Outcome:
         """Make `changed` true; all other Services stay as they are. `compiler` is another one where the node or the
         configuration is. BallastError where it cannot be: then nothing is lost, and the next call compares the whole table."""
-        with pause_collection():
-            if self._rules is None or not self._is_sure:
-                return self._program_all(compiler, changed)
-            return self._program_changed(compiler, changed, self._rules)
+        if self._rules is None or not self._is_sure:
+            return self._program_all(compiler, changed)
+        if compiler is self._rules.compiler and not changed:
+            return Outcome(0)
+        return self._program_changed(compiler, changed, self._rules)
 
     def _program_changed(self, compiler: Compiler, changed: Cluster, rules: FamilyRules) -> Outcome:
         before = {name: rules.state_of(name) for name in changed}
@@ -102,7 +99,9 @@ class FamilyProgrammer:
     def _program_all(self, compiler: Compiler, changed: Cluster) -> Outcome:
         base = {} if self._rules is None else dict(self._rules.cluster)
         live = self._tables.read(self.family)
-        rules = FamilyRules(compiler, {**base, **changed})
+        rules = self._rules
+        if rules is None or changed or compiler is not rules.compiler:
+            rules = FamilyRules(compiler, {**base, **changed})
         operations = plan(rules.table(), live)
         try:
             self._tables.commit(operations)

@@ -131,6 +131,22 @@ def test_paths_are_those_of_kube_proxy(place: Place) -> None:
         ask(place.healthz)
 
 
+def test_reports_of_every_change_wait_for_who_asks_and_never_pile_up(place: Place) -> None:
+    with place.running() as faces:
+        for _change in range(20):
+            faces.report(Queued(time.time(), 0, 1, (4,)))
+            faces.report(PROGRAMMED)
+        time.sleep(0.2)
+        assert len(faces._waiting) == 40
+        assert ask(place.healthz, "/readyz")[0] == 200
+        assert not faces._waiting
+        for _change in range(2 * faces_module._MOST_WAITING):
+            faces.report(PROGRAMMED)
+        assert eventually(lambda: len(faces._waiting) < faces_module._MOST_WAITING)
+        metrics = ask(place.metrics, "/metrics")[1].decode()
+        assert 'kubeproxy_sync_proxy_rules_duration_seconds_count{ip_family="IPv4"} 532.0' in metrics
+
+
 def test_a_node_that_leaves_gets_no_new_connections_and_stays_alive(place: Place) -> None:
     with place.running() as faces:
         faces.report(NodeState("n1", deleting=True))

@@ -15,6 +15,7 @@ from typing import Any, Optional
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube import informer
 from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import Listed
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import PeerError
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.feed import Feed, resources_of
@@ -44,7 +45,7 @@ class Server:
         self.between_pages: Callable[[], None] = lambda: None
         self.watches: dict[str, queue.Queue[Any]] = {path: queue.Queue() for path in PATHS}
 
-    def pages(self, path: str, params: Mapping[str, str]) -> Iterator[Listed]:
+    def pages(self, path: str, params: Mapping[str, str], *, objects: int) -> Iterator[Listed]:
         if path in self.refusals:
             raise self.refusals[path]
         self.params[path].append(params)
@@ -164,6 +165,34 @@ def test_service_cidrs_may_not_be_served(server: Server, id: str) -> None:
     made = Taker(server)
     made.feed.load()
     assert names(made.take(count=5)) == FIRST - {"ServiceCIDR kubernetes"}
+
+
+@pytest.mark.parametrize("id", ["core-api-absent", "core-api-forbidden"])
+def test_service_cidrs_that_are_served_later_are_taken(
+    server: Server, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, id: str
+) -> None:
+    """A ClusterRole that comes after the program, or an upgrade of the API server."""
+    monkeypatch.setattr(informer, "_UNSERVED_SECONDS", 0.05)
+    server.refusals[CIDRS] = PeerError("no", id=id)
+    made: Taker = request.getfixturevalue("taker")
+    made.take(count=5)
+    server.refusals.clear()
+    assert names(made.take()) == {"ServiceCIDR kubernetes"}
+    server.watches[CIDRS].put({"type": "ADDED", "object": cidr_object("more", "10.97.0.0/24")})
+    assert names(made.take()) == {"ServiceCIDR more"}
+
+
+def test_service_cidrs_that_are_refused_later_stay(server: Server, taker: Taker) -> None:
+    taker.take(count=6)
+    server.refusals[CIDRS] = PeerError("no", id="core-api-forbidden")
+    server.watches[CIDRS].put(AWAY)
+    for _attempt in range(100):
+        if taker.feed.lost is not None and taker.feed.lost[1].id == "core-api-forbidden":
+            break
+        time.sleep(0.05)
+    assert taker.feed.lost is not None
+    assert taker.feed.lost[1].id == "core-api-forbidden"
+    assert taker.feed.take() == []
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-
 """The loop between an API and a kernel in memory: whatever happens, in whatever order, the kernel ends up with the rules of all
 that the API says."""
 
 from __future__ import annotations
 
 import calendar
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any, Optional
 
 import pytest
@@ -18,163 +16,15 @@ from hypothesis import HealthCheck as Check
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, HostError, PeerError
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import PeerError
 from ansible_collections.ballast.kube.plugins.module_utils._rules.backend import SERVICE_PROXY_TABLE as TABLE
-from ansible_collections.ballast.kube.plugins.module_utils._rules.config import parse_config
-from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.compile import compile_rules
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.objects import Table
-from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.transaction import Operation, stages
-from ansible_collections.ballast.kube.plugins.module_utils._rules.parse import parse_snapshot
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy import ports
-from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.loop import Loop
-from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.netlink import Commit
-from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.objects import Seen, gone, key_of, read_object
-from tests.unit.rules.nftables.kernel import RefusedError, commit
-from tests.unit.service_proxy.objects import (
-    NAMES,
-    NODE_NAME,
-    Item,
-    cidr_object,
-    metadata,
-    node_objects,
-    services,
-    slices,
-)
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.objects import Seen
+from tests.unit.service_proxy.loop_world import DOCUMENT, FAMILIES, World, endpoints, web
+from tests.unit.service_proxy.objects import NAMES, NODE_NAME, Item, cidr_object, node_objects, services, slices
 
-FAMILIES = (4, 6)
-DOCUMENT = {"clusterCIDR": "10.1.0.0/16"}
-VERSIONS = {
-    "Service": "v1",
-    "EndpointSlice": "discovery.k8s.io/v1",
-    "Node": "v1",
-    "ServiceCIDR": "networking.k8s.io/v1",
-}
 RANDOM = settings(max_examples=120, deadline=None, suppress_health_check=list(Check))
-
-
-@dataclass
-class FakeKernel:
-    """Takes what a kernel takes, but for elements whose key or target has `poison` in it."""
-
-    tables: dict[int, Optional[Table]] = field(default_factory=lambda: dict.fromkeys(FAMILIES))
-    poison: str = ""
-    broken: tuple[int, ...] = ()  # families in which nothing works
-    commits: list[int] = field(default_factory=list)
-    reads: int = 0
-    refusals: int = 0
-    intruded: dict[int, Commit] = field(default_factory=dict)
-
-    def read(self, family: int) -> Optional[Table]:
-        self.reads += 1
-        self._work(family)
-        return self.tables[family]
-
-    def commit(self, operations: Sequence[Operation]) -> None:
-        if operations:
-            family = 6 if operations[0].family == "ip6" else 4
-            for stage in stages(operations):
-                self.tables[family] = self._try(stage)
-            self.commits.append(len(operations))
-
-    def check(self, operations: Sequence[Operation]) -> None:
-        if operations:
-            self._try(operations)
-
-    def intrusions(self) -> Mapping[int, Commit]:
-        found, self.intruded = self.intruded, {}
-        return found
-
-    def intrude(self, family: int, table: Optional[Table]) -> None:
-        self.tables[family] = table
-        self.intruded[family] = Commit(1, frozenset(((family, TABLE),)), 4711, "nft")
-
-    def _work(self, family: int) -> None:
-        if family in self.broken:
-            raise HostError("nft is not there", id="x")
-
-    def _try(self, operations: Sequence[Operation]) -> Optional[Table]:
-        family = 6 if operations[0].family == "ip6" else 4
-        self._work(family)
-        if self.poison and any(
-            operation.kind == "add element" and self.poison in operation.target.split() for operation in operations
-        ):
-            raise HostError(f"refused: {self.poison}", id="x")
-        try:
-            return commit(operations, self.tables[family])
-        except RefusedError as error:
-            self.refusals += 1
-            raise HostError(f"refused: {error}", id="x") from error
-
-
-@dataclass
-class FakeApi:
-    """All objects by kind and key, and what the loop has not taken of them."""
-
-    complete: bool = True
-    lost: Optional[tuple[float, BallastError]] = None
-    items: dict[tuple[str, tuple[str, str]], Item] = field(default_factory=dict)
-    waiting: dict[tuple[str, tuple[str, str]], Seen] = field(default_factory=dict)
-
-    def take(self) -> list[Seen]:
-        if not self.complete:
-            return []
-        waiting, self.waiting = self.waiting, {}
-        return list(waiting.values())
-
-    def put(self, kind: str, item: Item) -> None:
-        key = (kind, key_of(item))
-        self.items[key] = item
-        self.waiting[key] = read_object(kind, item)
-
-    def remove(self, kind: str, key: tuple[str, str]) -> None:
-        if self.items.pop((kind, key), None) is not None:
-            self.waiting[kind, key] = gone(kind, key)
-
-    def expected(self, addresses: list[str]) -> dict[int, Table]:
-        listed = [
-            {**item, "kind": kind, "apiVersion": VERSIONS[kind]} for (kind, _key), item in sorted(self.items.items())
-        ]
-        snapshot = parse_snapshot(
-            {"kind": "List", "items": listed}, node_name=NODE_NAME, node_ips=addresses, config=DOCUMENT
-        )
-        tables = {}
-        for family in FAMILIES:
-            view = snapshot.view(family)
-            config = parse_config(DOCUMENT, backend="nftables", family=family, node=view.node).rules
-            tables[family] = compile_rules(view, config, table=TABLE, owner="service-proxy")
-        return tables
-
-
-class World:
-    def __init__(self) -> None:
-        self.api, self.kernel = FakeApi(), FakeKernel()
-        self.addresses = ["192.168.1.10", "10.50.0.10"]
-        self.reports: list[ports.Report] = []
-        self.cleaned: list[tuple[Any, ...]] = []
-        self.start()
-
-    def start(self) -> None:
-        """A program that starts knows nothing but what the API and the kernel have."""
-        self.loop = Loop(
-            ports.LoopSettings(NODE_NAME, DOCUMENT),
-            self.api,
-            self.kernel,
-            self.reports.append,
-            families=FAMILIES,
-            addresses=lambda: list(self.addresses),
-            clean=lambda family, *both: self.cleaned.append(
-                (family, *([port.title for of in each for port in of] for each in both))
-            ),
-        )
-        self.api.waiting = {key: read_object(key[0], item) for key, item in self.api.items.items()}
-
-    def check(self) -> None:
-        self.loop._not_before = self.loop._retry_at = 0.0
-        self.loop.turn()
-        assert self.kernel.tables == self.api.expected(self.addresses)
-
-    def of(self, kind: type) -> list[Any]:
-        return [report for report in self.reports if isinstance(report, kind)]
 
 
 @st.composite
@@ -253,32 +103,6 @@ def test_the_kernel_has_what_the_api_says_after_each_batch(batches: list[list[tu
     assert world.kernel.refusals == 0  # each change was right as it was, and needed no comparison
 
 
-def web(name: str = "a") -> Item:
-    ip = f"10.96.0.{NAMES.index(name) + 1}"
-    spec = {"clusterIP": ip, "clusterIPs": [ip], "ipFamilies": ["IPv4"], "ports": [{"name": "http", "port": 80}]}
-    return {"metadata": metadata(name), "spec": spec}
-
-
-def endpoints(name: str, *addresses: str, **labels: str) -> Item:
-    return {
-        "metadata": metadata(f"{name}-x", labels={"kubernetes.io/service-name": name}, **labels),
-        "addressType": "IPv4",
-        "ports": [{"name": "http", "port": 8080}],
-        "endpoints": [{"addresses": [address], "nodeName": "n2"} for address in addresses],
-    }
-
-
-@pytest.fixture
-def world() -> World:
-    made = World()
-    addresses = [{"type": "InternalIP", "address": address} for address in ("192.168.1.10", "fd00:50::10")]
-    made.api.put("Node", {"metadata": {"name": NODE_NAME, "resourceVersion": "1"}, "status": {"addresses": addresses}})
-    for name in NAMES:
-        made.api.put("Service", web(name))
-        made.api.put("EndpointSlice", endpoints(name, "10.1.1.5", "10.1.1.6"))
-    return made
-
-
 def test_nothing_is_programmed_before_all_was_listed(world: World) -> None:
     world.api.complete = False
     world.loop.turn()
@@ -334,115 +158,6 @@ def test_a_change_reads_nothing_of_the_kernel(world: World) -> None:
     world.check()
     assert world.kernel.reads == reads
     assert world.kernel.commits[-1] < 10
-
-
-def test_the_kernel_refuses_one_service_and_the_others_are_in_force(world: World) -> None:
-    world.kernel.poison = "10.96.0.3"
-    world.loop.turn()
-    assert [report.service.name for report in world.of(ports.Refused)] == ["c"]
-    assert "refused" in world.of(ports.Refused)[0].text
-    table = world.kernel.tables[4]
-    assert table is not None
-    assert sorted(key[0] for key in table.sets["services"].elements) == ["10.96.0.1", "10.96.0.2", "10.96.0.4"]
-    # A change of another Service neither reads the kernel nor reports the first one again.
-    reads = world.kernel.reads
-    world.api.put("EndpointSlice", endpoints("a", "10.1.1.5"))
-    world.loop.turn()
-    assert world.kernel.reads == reads
-    assert len(world.of(ports.Refused)) == 1
-    world.kernel.poison = ""
-    world.api.put("Service", web("c"))
-    world.check()
-    assert world.of(ports.Accepted) == [ports.Accepted(ports.ServiceName("default", "c"))]
-
-
-def test_a_refused_service_keeps_what_was_in_force(world: World) -> None:
-    world.check()
-    before = world.kernel.tables[4]
-    world.kernel.poison = "10.1.1.7"
-    assert before is not None
-    world.kernel.poison = "2"  # a third slot
-    world.api.put("EndpointSlice", endpoints("b", "10.1.1.5", "10.1.1.6", "10.1.1.7"))
-    world.loop.turn()
-    assert [report.service.name for report in world.of(ports.Refused)] == ["b"]
-    assert world.kernel.tables[4] == before
-
-
-def test_an_object_that_cannot_be_read_is_told_and_its_former_rules_stay(world: World) -> None:
-    world.check()
-    before = world.kernel.tables[4]
-    world.api.put("EndpointSlice", {**endpoints("a"), "endpoints": [{"addresses": ["nonsense"]}]})
-    world.loop.turn()
-    assert world.kernel.tables[4] == before
-    assert [report.service.name for report in world.of(ports.Refused)] == ["a"]
-    world.api.put("EndpointSlice", endpoints("a", "10.1.1.5"))
-    world.check()
-    assert len(world.of(ports.Accepted)) == 1
-
-
-def test_whoever_flushed_the_table_is_named_and_it_is_back(world: World) -> None:
-    world.check()
-    world.kernel.intrude(4, None)
-    world.check()
-    (repaired,) = world.of(ports.Repaired)
-    assert (repaired.family, repaired.pid, repaired.program) == (4, 4711, "nft")
-    assert repaired.operations > 10
-
-
-def test_a_transaction_that_left_the_rules_as_they_are_is_no_repair(world: World) -> None:
-    world.check()
-    world.kernel.intrude(4, world.kernel.tables[4])
-    world.api.put("EndpointSlice", endpoints("a", "10.1.1.5"))
-    world.check()
-    assert world.of(ports.Repaired) == []
-
-
-def test_what_failed_is_tried_again(world: World) -> None:
-    world.kernel.broken = FAMILIES
-    world.loop.turn()
-    assert [(report.text, report.families) for report in world.of(ports.Failed)] == [
-        ("nft is not there", (family,)) for family in FAMILIES
-    ]
-    assert world.of(ports.Programmed) == []
-    assert 0 < world.loop.timeout < 10
-    world.kernel.broken = ()
-    world.check()
-
-
-def test_a_family_that_does_not_work_delays_no_change_of_the_other(world: World) -> None:
-    world.kernel.broken = (6,)
-    world.loop.turn()
-    world.api.put("EndpointSlice", endpoints("a", "10.1.1.5"))
-    world.loop.turn()  # without waiting
-    assert world.kernel.tables[4] == world.api.expected(world.addresses)[4]
-    assert [report.families for report in world.of(ports.Programmed)] == [(4,), (4,)]
-    assert len(world.of(ports.Failed)) == 1  # and is not tried at each change
-    assert [(report.behind, report.pending_services) for report in world.of(ports.Programmed)] == [((6,), 4)] * 2
-    assert 0 < world.loop.timeout < 10
-    world.kernel.broken = ()
-    world.check()
-    assert world.of(ports.Programmed)[-1].families == FAMILIES
-
-
-def test_what_was_flushed_while_nothing_works_is_repaired_and_told_later(world: World) -> None:
-    world.check()
-    world.kernel.intrude(4, None)
-    world.kernel.broken = FAMILIES
-    world.loop.turn()
-    assert (world.of(ports.Repaired), 0 < world.loop.timeout < 10) == ([], True)
-    world.kernel.broken = ()
-    world.check()
-    assert [report.program for report in world.of(ports.Repaired)] == ["nft"]
-
-
-def test_a_configuration_that_cannot_be_used_is_told_and_tried_again_later(world: World) -> None:
-    world.check()
-    world.loop.take_settings(ports.LoopSettings(NODE_NAME, {"clusterCIDR": "nonsense"}))
-    world.loop.turn()
-    assert [report.families for report in world.of(ports.Failed)] == [FAMILIES]
-    assert 0 < world.loop.timeout < 10
-    world.loop.take_settings(ports.LoopSettings(NODE_NAME, DOCUMENT))
-    world.check()
 
 
 def test_a_pod_that_brings_an_address_changes_no_rule(world: World) -> None:

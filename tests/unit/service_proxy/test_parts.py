@@ -180,7 +180,7 @@ def test_messages_of_one_datagram_are_read_one_by_one() -> None:
     )
     (element, generation) = netlink._messages(data)
     assert element[:2] == (12, 2)
-    assert netlink._first_text(element[2]) == "ballast-x"
+    assert netlink._first(element[2]) == b"ballast-x\0"
     assert generation[0] == 15
     assert netlink.attributes_of(generation[2])[2] == struct.pack("!I", 4711)
 

@@ -12,6 +12,7 @@ from typing import Any, Optional
 from urllib.parse import urlsplit
 
 from ..._agent.installation import as_text, without_unset
+from ..._core.engine.events import PROGRESS_LOG
 from ..._core.kube import connection
 from ..._core.text.decode import show
 from ..._core.text.errors import BallastError, Problems, UserError
@@ -30,7 +31,7 @@ SPEC: dict[str, Any] = {
     "config": {"type": "dict", "default": {}},
     "service_proxy_name": {"type": "str", "default": ""},
     "node_selector": {"type": "dict", "default": {}},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
 }
 REQUIRED_IF = [("state", PRESENT, ("server",))]
 # Settings that would be the same on all nodes, with the reason why they cannot be.

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..._agent.deployment import ABSENT, PRESENT
 from ..._agent.installation import as_text, without_unset
+from ..._core.engine.events import PROGRESS_LOG
 from ..._core.text.decode import show
 from ..._core.text.errors import BallastError, Problems, UserError
 from ..._rules.config_keys import API_VERSION, KIND
@@ -31,7 +32,7 @@ SPEC: dict[str, Any] = {
     "config": {"type": "dict"},
     "service_proxy_name": {"type": "str", "default": ""},
     **_STATE_DIR,
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
 }
 REQUIRED_IF = [("state", PRESENT, ("config",))]
 

@@ -22,6 +22,7 @@ import asyncio
 import json
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ from ..._core.text.errors import BallastError
 from ..._core.text.ip_families import with_port
 from ..._rules.model import NFTABLES
 from ..configuration import Configuration
-from ..ports import Failed, HealthChecks, NodeState, Refused, Repaired, Report
+from ..ports import Failed, HealthChecks, NodeState, Programmed, Queued, Refused, Repaired, Report
 from .events import NORMAL, WARNING, Event, EventWriter, node_reference, service_reference
 from .health import Health
 from .health_check_node_ports import HealthCheckNodePorts
@@ -45,6 +46,7 @@ from .metrics import Metrics
 
 _AGAIN_SECONDS = 5.0  # until a port that was taken is tried again
 _END_SECONDS = 5.0
+_MOST_WAITING = 256  # reports
 _ACCEPT_SECONDS = 0.005  # load balancers ask /healthz from many machines
 
 
@@ -74,9 +76,8 @@ class Faces:
         self._health = Health(configuration.sync_seconds)
         self._metrics = Metrics()
         self._events = EventWriter(connect, configuration.node_name, clock=clock)
-        self._node_ports = HealthCheckNodePorts(
-            configuration.node_name, lambda: self._health.is_healthy(self._clock()), self._events.post
-        )
+        self._node_ports = HealthCheckNodePorts(configuration.node_name, self._is_healthy, self._events.post)
+        self._waiting: deque[Report] = deque()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="faces", daemon=True)
         self._listeners: dict[str, HttpListener] = {}
@@ -109,8 +110,12 @@ class Faces:
         self._loop.call_soon_threadsafe(self._begin)
 
     def report(self, report: Report) -> None:
+        """Those of every change wait until somebody asks: to wake the thread costs more than to take them."""
+        self._waiting.append(report)
+        if isinstance(report, (Queued, Programmed)) and len(self._waiting) < _MOST_WAITING:
+            return
         with suppress(RuntimeError):  # the faces are closed
-            self._loop.call_soon_threadsafe(self._take, report)
+            self._loop.call_soon_threadsafe(self._take_waiting)
 
     def reload(self, configuration: Configuration) -> None:
         """Answer with these settings from now on, at the addresses of the start."""
@@ -156,7 +161,7 @@ class Faces:
             except OSError as error:
                 failed.append(self._not_open(server, error))
                 continue
-            answer = partial(_route, server.paths)
+            answer = partial(self._answer, server.paths)
             self._listeners[server.what] = HttpListener(answer, sockets, accept_seconds=_ACCEPT_SECONDS)
             self._log.event("listening", what=server.what, address=with_port(*server.place))
         return failed
@@ -174,6 +179,19 @@ class Faces:
     def _reload(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self._health.sync_seconds = configuration.sync_seconds
+
+    def _answer(self, paths: Mapping[str, Callable[[], Answer]], request: Request) -> Answer:
+        self._take_waiting()
+        face = paths.get(request.path)
+        return Answer(404, f"available: {', '.join(paths)}\n".encode()) if face is None else face()
+
+    def _is_healthy(self) -> bool:
+        self._take_waiting()
+        return self._health.is_healthy(self._clock())
+
+    def _take_waiting(self) -> None:
+        while self._waiting:
+            self._take(self._waiting.popleft())
 
     def _take(self, report: Report) -> None:
         self._metrics.take(report)
@@ -215,11 +233,6 @@ class Faces:
     def _scrape(self) -> Answer:
         self._metrics.events_dropped = self._events.dropped
         return metrics_answer(self._metrics.library, self._metrics.registry)
-
-
-def _route(paths: Mapping[str, Callable[[], Answer]], request: Request) -> Answer:
-    face = paths.get(request.path)
-    return Answer(404, f"available: {', '.join(paths)}\n".encode()) if face is None else face()
 
 
 def _json(value: object) -> bytes:
