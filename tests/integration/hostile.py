@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An unprivileged user of the machine who means harm: `nobody`, with a directory of its own and processes of any name."""
+"""An unprivileged user of the machine who means harm: `nobody`, with a directory of its own and processes of any name.
+docs/security.md says what such a user can and cannot do."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import base64
 import ipaddress
 import json
 import os
@@ -17,7 +16,6 @@ import sys
 import tarfile
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,8 +24,11 @@ import pytest
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from tests.integration import extension_server, journal, processes
 from tests.integration.certificates import issue
+from tests.integration.extension_objects import CONVERTED, applied, behind_a_service, raw, refusal
 from tests.integration.forward_proxy import forward_proxy
 from tests.integration.lab import Lab, lab_named, machine, processes_of
+from tests.integration.lab_pods import PLACES, SCALED, claim, runs_on_every_node, said_by, writer
+from tests.integration.lab_services import address_of_front, answered_to_host, answered_to_pods, patch_front
 from tests.integration.registry import TAG, Registry, image, registry
 from tests.integration.upstream_tests import TESTS, are_pinned, run_upstream_tests
 from tests.integration.wire import namespace
@@ -53,10 +54,6 @@ TOPOLOGY = {
         },
     ],
 }
-
-
-# Of a node, where pods write.
-PLACES = ("etc", "it-made", "mnt", "opt", "root", "tmp", "var/lib", "var/log")
 
 
 @pytest.fixture(scope="module")
@@ -151,24 +148,6 @@ def asked_of_dns(lab: Lab, *question: str) -> str:
     return lab.kubectl(*words, *question)
 
 
-SCALED = {
-    "apiVersion": "autoscaling/v2",
-    "kind": "HorizontalPodAutoscaler",
-    "metadata": {"name": "busy"},
-    "spec": {
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "busy"},
-        "minReplicas": 1,
-        "maxReplicas": 2,
-        "metrics": [
-            {
-                "type": "Resource",
-                "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1"}},
-            }
-        ],
-    },
-}
-
-
 def test_what_nodes_and_pods_use_is_shown(lab: Lab, tmp_path: Path) -> None:
     lab.kubectl("create", "deployment", "busy", "--image=ballast.local/busybox:1", "--", "sh", "-c", "sleep 3600")
     manifest = tmp_path / "scaled.json"
@@ -191,45 +170,6 @@ def measured(lab: Lab, *of: str) -> list[str]:
     return [line.split()[0] for line in shown.splitlines()]
 
 
-def said_by(lab: Lab, pod: str, command: str) -> str:
-    try:
-        return lab.kubectl("exec", pod, "--", "sh", "-c", command)
-    except subprocess.CalledProcessError as error:
-        return str(error.stderr)
-
-
-def claim(name: str, path: Path) -> str:
-    """A file with a claim in the default class, and a pod that mounts it."""
-    container = {
-        "name": "main",
-        "image": "ballast.local/busybox:1",
-        "command": ["sh", "-c", "trap exit TERM; sleep 600 & wait"],
-        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
-    }
-    items = [
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": name},
-            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name},
-            "spec": {
-                "terminationGracePeriodSeconds": 1,
-                "securityContext": {"runAsUser": 1000},
-                "containers": [container],
-                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}],
-                "tolerations": [{"operator": "Exists"}],
-            },
-        },
-    ]
-    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8")
-    return str(path)
-
-
 def test_what_a_pod_writes_another_reads_until_the_claim_is_gone(lab: Lab, tmp_path: Path) -> None:
     assert "(default)" in lab.kubectl("get", "storageclass")
     lab.kubectl("apply", "-f", claim("left", tmp_path / "left.json"))
@@ -245,35 +185,6 @@ def test_what_a_pod_writes_another_reads_until_the_claim_is_gone(lab: Lab, tmp_p
     assert (volume / "file").read_text(encoding="utf-8") == "written\n"
     lab.kubectl("delete", "pvc", "kept")
     wait_until(lambda: not volume.exists(), "the directory of the volume is removed", seconds=60)
-
-
-def writer(node: str) -> dict[str, object]:
-    """A pod that writes a file of its node's name into directories of its node."""
-    places = " ".join(f"/host/{place}" for place in PLACES)
-    command = f"mkdir -p /host/it-made; for place in {places}; do echo x >$place/it-{node}; done; sleep 1000000"
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"writer-{node}"},
-        "spec": {
-            "nodeName": node,
-            "tolerations": [{"operator": "Exists"}],
-            "terminationGracePeriodSeconds": 0,
-            "volumes": [{"name": "host", "hostPath": {"path": "/"}}],
-            "containers": [
-                {
-                    "name": "main",
-                    "image": "ballast.local/busybox:1",
-                    "command": ["sh", "-c", command],
-                    "volumeMounts": [{"name": "host", "mountPath": "/host"}],
-                    "readinessProbe": {
-                        "exec": {"command": ["test", "-e", f"/host/it-made/it-{node}"]},
-                        "periodSeconds": 1,
-                    },
-                }
-            ],
-        },
-    }
 
 
 def test_what_a_pod_writes_to_a_host_path_stays_in_its_node(lab: Lab, tmp_path: Path) -> None:
@@ -351,34 +262,6 @@ def test_other_machines_and_this_one_reach_a_published_port(lab: Lab) -> None:
     cluster_ip = lab.kubectl("get", "service", "published", "-n", "ballast-lab", "-o", "jsonpath={.spec.clusterIP}")
     assert answered_to_host(cluster_ip) == {"first", "second"}
     lab.kubectl("delete", "service", "published", "-n", "ballast-lab")
-
-
-def address_of_front(lab: Lab) -> str:
-    path = "jsonpath={.status.loadBalancer.ingress[0].ip}"
-    return lab.kubectl("get", "service", "front", "-n", "ballast-lab", "-o", path)
-
-
-def patch_front(lab: Lab, **spec: object) -> None:
-    lab.kubectl("patch", "service", "front", "-n", "ballast-lab", "-p", json.dumps({"spec": spec}))
-
-
-def answered_to_host(address: str) -> set[str]:
-    """The nodes whose pods answered, "" where none did."""
-    answers = set[str]()
-    for _ in range(8):
-        try:
-            with urllib.request.urlopen(f"http://{address}/", timeout=1) as answer:
-                answers.add(answer.read().decode().strip())
-        except OSError:
-            return {""}
-    return answers
-
-
-def answered_to_pods(lab: Lab, address: str) -> set[str]:
-    """As `answered_to_host`, of the check's pod of each node."""
-    command = f"timeout 2 wget -q -O - http://{address}/ || echo"
-    pods = lab.kubectl("get", "pods", "-n", "ballast-lab", "-o", "name").split()
-    return {lab.kubectl("exec", "-n", "ballast-lab", pod, "--", "sh", "-c", command).strip() for pod in pods}
 
 
 def test_the_control_plane_is_as_the_topology_says(lab: Lab) -> None:
@@ -480,20 +363,6 @@ def registry_of(lab: Lab) -> Registry:
     return Registry(lab.record["nodes"][0]["address"], 5000)
 
 
-def runs_on_every_node(lab: Lab, name: str, image_name: str) -> bool:
-    """Whether a pod of the image becomes ready on each; nothing of them is left."""
-    pods = [f"{name}-{node['name']}" for node in lab.record["nodes"]]
-    for node, pod in zip(lab.record["nodes"], pods):
-        spec = {"spec": {"nodeName": node["name"], "terminationGracePeriodSeconds": 0}}
-        lab.kubectl("run", pod, f"--image={image_name}", f"--overrides={json.dumps(spec)}")
-    try:
-        lab.kubectl("wait", "--for=condition=Ready", "--timeout=60s", *(f"pod/{pod}" for pod in pods))
-    finally:
-        print(lab.kubectl("describe", *(f"pod/{pod}" for pod in pods)))
-        lab.kubectl("delete", "pod", "--now", *pods)
-    return True
-
-
 def test_status_is_measured_and_changes_nothing(lab: Lab) -> None:
     before = {path: path.stat().st_mtime_ns for path in Path(lab.directory).glob("*") if path.is_file()}
     run = lab.playbook("lab_status", lab_output="json")
@@ -524,6 +393,35 @@ def test_a_command_runs_inside_a_node(lab: Lab) -> None:
     assert shown.split()[2].partition("/")[0] == lab.record["nodes"][1]["address"]
 
 
+def test_a_task_of_a_node_never_runs_on_its_host(lab: Lab, tmp_path: Path) -> None:
+    """With the become plugin it runs in the node; where that is left out, as by `become: false` or Mitogen, it fails."""
+    inventory = tmp_path / "ballast.yml"
+    inventory.write_text(json.dumps({"plugin": "ballast.kube.lab", "lab_dir": lab.directory}), encoding="utf-8")
+    program = str(Path(sys.executable).with_name("ansible"))
+    argv = [
+        program,
+        "second",
+        "-i",
+        str(inventory),
+        "-m",
+        "ansible.builtin.command",
+        "-a",
+        "readlink /proc/self/ns/net",
+    ]
+    env = {**os.environ, **journal.COLLECTION}
+    inside = os.stat(lab.record["nodes"][1]["netns"]).st_ino
+    for pipelining in ("true", "false"):
+        entered = subprocess.run(argv, env={**env, "ANSIBLE_PIPELINING": pipelining}, capture_output=True, text=True)
+        assert f"net:[{inside}]" in entered.stdout, entered.stdout + entered.stderr
+        left_out = [*argv, "-e", "ansible_become=false"]
+        refused = subprocess.run(
+            left_out, env={**env, "ANSIBLE_PIPELINING": pipelining}, capture_output=True, text=True
+        )
+        assert refused.returncode != 0
+        assert "net:[" not in refused.stdout
+        assert "/.ballast-it-second/" in refused.stdout + refused.stderr, "the path that the host does not have"
+
+
 def test_the_api_server_reaches_webhooks_and_an_extension_api_server_behind_a_service(lab: Lab, tmp_path: Path) -> None:
     ca = issue(str(tmp_path / "ca.crt"), None)
     certificate = issue(str(tmp_path / "serving.crt"), ca, "DNS:wardle.default.svc")
@@ -543,96 +441,6 @@ def test_the_api_server_reaches_webhooks_and_an_extension_api_server_behind_a_se
     finally:
         lab.kubectl("delete", "--ignore-not-found", "-f", str(manifests))
         processes.ended(server, signal.SIGTERM)
-
-
-def raw(lab: Lab, path: str) -> str:
-    try:
-        return lab.kubectl("get", "--raw", path)
-    except subprocess.CalledProcessError as error:
-        return str(error.stderr)
-
-
-def applied(lab: Lab, path: Path) -> str:
-    try:
-        return lab.kubectl("apply", "-f", str(path))
-    except subprocess.CalledProcessError:  # its kind is not served yet
-        return ""
-
-
-def refusal(lab: Lab) -> str:
-    try:
-        lab.kubectl("create", "configmap", "refused", "--dry-run=server")
-    except subprocess.CalledProcessError as error:
-        return str(error.stderr)
-    return ""
-
-
-CONVERTED = "converted.example.com"
-
-
-def behind_a_service(address: str, ca: Path) -> dict[str, object]:
-    """An APIService, a webhook and a conversion webhook that name the Service default/wardle, whose only endpoint is this address."""
-    bundle = base64.b64encode(ca.read_bytes()).decode()
-    service = {"name": "wardle", "namespace": "default"}
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
-    webhook = {
-        "name": "wardle.example.com",
-        "admissionReviewVersions": ["v1"],
-        "sideEffects": "None",
-        "clientConfig": {"service": {**service, "path": "/admit"}, "caBundle": bundle},
-        "rules": [rule],
-    }
-    group = {"group": "wardle.example.com", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10}
-    items = [
-        {"apiVersion": "v1", "kind": "Service", "metadata": service, "spec": {"ports": [{"port": 443}]}},
-        {
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": {**service, "labels": {"kubernetes.io/service-name": "wardle"}},
-            "addressType": "IPv4",
-            "ports": [{"name": "", "port": 8443, "protocol": "TCP"}],
-            "endpoints": [{"addresses": [address]}],
-        },
-        {
-            "apiVersion": "apiregistration.k8s.io/v1",
-            "kind": "APIService",
-            "metadata": {"name": "v1.wardle.example.com"},
-            "spec": {**group, "service": service, "caBundle": bundle},
-        },
-        {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": "wardle"},
-            "webhooks": [webhook],
-        },
-        {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"parts.{CONVERTED}"},
-            "spec": {
-                "group": CONVERTED,
-                "scope": "Namespaced",
-                "names": {"plural": "parts", "singular": "part", "kind": "Part"},
-                "versions": [
-                    {
-                        "name": version,
-                        "served": True,
-                        "storage": version == "v1",
-                        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-                    }
-                    for version in ("v1", "v2")
-                ],
-                "conversion": {
-                    "strategy": "Webhook",
-                    "webhook": {
-                        "conversionReviewVersions": ["v1"],
-                        "clientConfig": {"service": {**service, "path": "/convert"}, "caBundle": bundle},
-                    },
-                },
-            },
-        },
-    ]
-    return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
 def test_kubernetes_own_tests_pass(lab: Lab) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._images import own_files
-from tests.unit.images.test_image_archive import DebianHost, bring_about, desired, layer_of
+from tests.unit.images.debian_host import DebianHost, bring_about, desired, layer_of
 
 NAME = "example.local/app:1"
 

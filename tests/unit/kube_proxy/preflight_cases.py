@@ -193,7 +193,7 @@ CASES: Mapping[str, Case] = {
     # The node
     "preflight-tool-missing": Case(
         changed(missing_tools=("nft",)), (changed(),)
-    ),  # what is missing, test_preflight_facts.py asks
+    ),  # what is missing, test_preflight_kernel_facts.py asks
     "preflight-service-proxy-packages": Case(
         changed(missing_packages=("python3-prometheus-client",)), (changed(),)
     ),  # only a change to mode ballast looks for them, test_own_proxy_reading.py

@@ -6,99 +6,31 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 import pytest
-import yaml
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.engine import Finding
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.daemonset.engine import (
     DaemonSetEngine,
     _batch_size,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.daemonset.model import SPEC, DaemonSetRequest
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.daemonset.objects import FORMER
-from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.daemonset.plan import Plan
 from tests.unit.fakes import Killed
-from tests.unit.kube_proxy.daemonset_cluster import (
-    HASH,
-    KUBECONFIG,
-    LABEL,
-    MAPS,
-    PODS,
-    SETS,
-    Cluster,
-    Object,
-    daemonset,
+from tests.unit.kube_proxy.daemonset_cluster import HASH, LABEL, MAPS, PODS, SETS, Cluster, Object, daemonset
+from tests.unit.kube_proxy.daemonset_runs import (
+    CANARY,
+    ORIGINAL,
+    ZONES,
+    config_of,
+    desired,
+    make,
+    moved,
+    planned,
+    refused,
+    run,
 )
-
-ORIGINAL, CANARY = "kube-proxy", "kube-proxy-nftables"
-ZONES = {
-    "nodeAffinity": {
-        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {}}],
-        "requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [
-                {"matchExpressions": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]},
-                {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["none"]}]},
-            ]
-        },
-    }
-}
-
-
-def params(state: str, **changes: Any) -> dict[str, Any]:
-    defaults = {name: option.get("default") for name, option in SPEC.items()}
-    return {**defaults, "kubeconfig": KUBECONFIG, "mode": "nftables", "state": state, **changes}
-
-
-def desired(state: str, **changes: Any) -> DaemonSetRequest:
-    return DaemonSetRequest.from_params(params(state, **changes))
-
-
-def planned(cluster: Cluster, state: str, **changes: Any) -> Plan:
-    wanted, engine = desired(state, **changes), DaemonSetEngine()
-    return engine.plan(wanted, engine.observe(Context(wanted, cluster.host)))
-
-
-def run(cluster: Cluster, state: str, **changes: Any) -> tuple[Plan, list[Finding]]:
-    """One run of the module, and a second that has nothing to do."""
-    wanted, engine = desired(state, **changes), DaemonSetEngine()
-    progress = Progress(NullSink(), feature="kube-proxy")
-    plan = engine.plan(wanted, engine.observe(Context(wanted, cluster.host)))
-    engine.apply(plan, Context(wanted, cluster.host, progress))
-    return plan, engine.verify(Context(wanted, cluster.host, progress))
-
-
-def make(cluster: Cluster, state: str, **changes: Any) -> Plan:
-    plan, findings = run(cluster, state, **changes)
-    assert findings == []
-    done = len(cluster.host.effects)
-    again, _findings = run(cluster, state, **changes)
-    assert again.steps == ()
-    assert cluster.host.effects[done:] == []
-    return plan
-
-
-def refused(cluster: Cluster, state: str, **changes: Any) -> BallastError:
-    before = cluster.state()
-    with pytest.raises(BallastError) as caught:
-        planned(cluster, state, **changes)
-    assert cluster.state() == before
-    return caught.value
-
-
-def config_of(cluster: Cluster, name: str) -> Object:
-    found: Object = yaml.safe_load(cluster.objects[f"{MAPS}/{name}"]["data"]["config.conf"])
-    return found
-
-
-def moved(cluster: Cluster, *nodes: str) -> None:
-    for node in nodes:
-        cluster.label(node, "nftables")
 
 
 def test_canaries_change_nothing_on_a_node_that_is_not_moved() -> None:
@@ -170,80 +102,6 @@ def test_final_leaves_one_of_each_and_starts_each_pod_once(affinity: Any) -> Non
     assert found == wanted
     assert set(cluster.labels().values()) == {"nftables"}
     assert make(cluster, "canary").steps == (), "all nodes are of the mode"
-
-
-def test_and_back_again_by_canaries_of_the_mode_before() -> None:
-    cluster = Cluster()
-    before = cluster.state()
-    make(cluster, "canary")
-    moved(cluster, "n1", "n2", "n3")
-    make(cluster, "final")
-    make(cluster, "canary", mode="iptables")
-    for node in ("n1", "n2", "n3"):
-        cluster.label(node, "iptables")
-    make(cluster, "final", mode="iptables")
-    assert config_of(cluster, ORIGINAL) == yaml.safe_load(before[f"{MAPS}/{ORIGINAL}"]["data"]["config.conf"])
-    assert cluster.state().keys() == before.keys()
-
-
-def go_back(cluster: Cluster, **changes: Any) -> None:
-    make(cluster, "canary", mode="iptables", **changes)
-    for node in ("n1", "n2", "n3"):
-        cluster.label(node, "iptables")
-    make(cluster, "final", mode="iptables")
-
-
-def finished(cluster: Cluster, **config: Any) -> None:
-    make(cluster, "canary", config=config)
-    moved(cluster, "n1", "n2", "n3")
-    make(cluster, "final")
-
-
-def test_a_way_back_after_final_puts_back_the_whole_configuration() -> None:
-    """To the byte, comments and form included, with the keys that the change added or removed."""
-    cluster = Cluster()
-    config_map = cluster.objects[f"{MAPS}/{ORIGINAL}"]
-    config_map["metadata"]["annotations"] = {"of": "others"}
-    config_map["data"]["config.conf"] = (
-        "# ours\nkind: KubeProxyConfiguration\napiVersion: kubeproxy.config.k8s.io/v1alpha1\n"
-        "mode: iptables   # for now\nclusterCIDR: 10.0.0.0/8\niptables: {syncPeriod: 9s}\n"
-    )
-    before = cluster.state()
-    finished(cluster, nftables={"syncPeriod": "1s"}, clusterCIDR=None)
-    assert config_of(cluster, ORIGINAL)["nftables"] == {"syncPeriod": "1s"}
-    go_back(cluster)
-    assert cluster.state()[f"{MAPS}/{ORIGINAL}"] == before[f"{MAPS}/{ORIGINAL}"]
-    finished(cluster)
-    assert config_of(cluster, ORIGINAL)["clusterCIDR"] == "10.0.0.0/8"
-
-
-def test_a_way_back_keeps_what_others_have_changed_since_final() -> None:
-    cluster = Cluster()
-    finished(cluster, nftables={"syncPeriod": "1s"})
-    data = cluster.objects[f"{MAPS}/{ORIGINAL}"]["data"]
-    data["config.conf"] += "metricsBindAddress: 127.0.0.1:1\n"
-    go_back(cluster)
-    found = config_of(cluster, ORIGINAL)
-    assert (found["mode"], found["metricsBindAddress"]) == ("iptables", "127.0.0.1:1")
-    assert found["nftables"] == {"syncPeriod": "1s"}
-
-
-def test_a_configuration_without_a_mode_gets_its_own_back_with_the_mode() -> None:
-    cluster = Cluster()
-    data = cluster.objects[f"{MAPS}/{ORIGINAL}"]["data"]
-    data["config.conf"] = (
-        "kind: KubeProxyConfiguration\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nclusterCIDR: 10.0.0.0/8\n"
-    )
-    before = config_of(cluster, ORIGINAL)
-    finished(cluster, clusterCIDR=None)
-    go_back(cluster)
-    assert config_of(cluster, ORIGINAL) == {**before, "mode": "iptables"}
-
-
-def test_a_record_of_the_former_configuration_that_is_no_json_is_refused() -> None:
-    cluster = Cluster()
-    cluster.objects[f"{MAPS}/{ORIGINAL}"]["metadata"]["annotations"] = {FORMER: "{"}
-    assert refused(cluster, "canary").id == "daemonset-changed"
 
 
 def test_an_affinity_of_its_own_still_holds_beside_canaries() -> None:
@@ -395,117 +253,6 @@ def test_check_mode_asks_and_writes_nothing() -> None:
     assert cluster.host.effects == []
 
 
-def test_a_conflict_is_tried_again_and_the_others_edit_is_kept_and_told() -> None:
-    cluster = Cluster()
-    path = f"{SETS}/{ORIGINAL}"
-
-    def label_it(method: str, where: str) -> None:
-        if (method, where) == ("PUT", path):
-            cluster.before_write.clear()
-            cluster.edit(path, lambda found: found["metadata"]["labels"].update(team="net"))
-
-    cluster.before_write.append(label_it)
-    _plan, findings = run(cluster, "canary")
-    assert [(one.id, one.blocking) for one in findings] == [("daemonset-meanwhile", False)]
-    assert cluster.objects[path]["metadata"]["labels"] == {"k8s-app": ORIGINAL, "team": "net"}
-    moved(cluster, "n1")
-    assert cluster.runs()["n1"] == CANARY
-
-
-def test_conflicts_without_an_end_are_given_up() -> None:
-    cluster = Cluster()
-    path = f"{SETS}/{ORIGINAL}"
-
-    def spoil(method: str, where: str) -> None:
-        if (method, where) == ("PUT", path):
-            cluster.edit(path, lambda found: found["metadata"].update(noise=cluster.uids()))
-
-    cluster.before_write.append(spoil)
-    with pytest.raises(BallastError) as caught:
-        run(cluster, "canary")
-    assert caught.value.id == "daemonset-conflict"
-
-
-def test_an_edit_that_is_undone_by_others_is_told_as_a_failure() -> None:
-    cluster = Cluster()
-    wanted, engine, progress = desired("canary"), DaemonSetEngine(), Progress(NullSink(), feature="kube-proxy")
-    engine.apply(
-        engine.plan(wanted, engine.observe(Context(wanted, cluster.host))), Context(wanted, cluster.host, progress)
-    )
-    cluster.edit(f"{MAPS}/{CANARY}", lambda found: found["data"].update({"config.conf": "mode: ipvs"}))
-    findings = engine.verify(Context(wanted, cluster.host, progress))
-    assert [(one.id, one.blocking) for one in findings] == [("daemonset-lost", True)]
-
-
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        (lambda found: found["spec"]["template"]["spec"].update(affinity=ZONES), "affinity"),
-        (lambda found: found["spec"].update(updateStrategy={"type": "RollingUpdate"}), "updateStrategy"),
-        (lambda found: found["metadata"]["annotations"].update({"ballast.kube/kube-proxy-canaries": "{}"}), "annot"),
-        (lambda found: found["metadata"]["annotations"].update({"ballast.kube/kube-proxy-canaries": "["}), "annot"),
-    ],
-)
-def test_what_was_set_for_canaries_and_is_changed_by_others_is_told(change: Any, field: str) -> None:
-    cluster = Cluster()
-    make(cluster, "canary")
-    cluster.blind = True  # or the controller would start pods anew for it
-    cluster.edit(f"{SETS}/{ORIGINAL}", change)
-    cluster.blind = False
-    cluster.objects[f"{SETS}/{ORIGINAL}"]["status"]["observedGeneration"] = 99
-    error = refused(cluster, "absent")
-    assert error.id == "daemonset-changed"
-    assert field in error.text
-
-
-@pytest.mark.parametrize("kind", [MAPS, SETS])
-def test_an_object_of_others_with_our_name_is_left_alone(kind: str) -> None:
-    cluster = Cluster()
-    foreign = deepcopy(cluster.objects[f"{kind}/{ORIGINAL}"])
-    foreign["metadata"] = {"name": CANARY, "labels": {}}
-    cluster.objects[f"{kind}/{CANARY}"] = foreign
-    assert refused(cluster, "canary").id == "daemonset-foreign"
-
-
-@pytest.mark.parametrize(
-    ("original", "config", "id"),
-    [
-        (daemonset(pod={"volumes": []}), None, "daemonset-shape"),
-        (daemonset(selector={"matchExpressions": [{"key": "a", "operator": "Exists"}]}), None, "daemonset-shape"),
-        (None, "- a\n", "migrate-config-shape"),
-        (None, "a: [", "core-document"),
-    ],
-)
-def test_a_daemonset_of_another_form_is_not_touched(original: Any, config: Any, id: str) -> None:
-    cluster = Cluster(original=original, **({"config": config} if config else {}))
-    assert refused(cluster, "canary").id == id
-
-
-def test_what_is_not_there_is_named() -> None:
-    cluster = Cluster()
-    assert refused(cluster, "canary", name="kube-proxi").id == "daemonset-none"
-    del cluster.objects[f"{MAPS}/{ORIGINAL}"]
-    assert "ConfigMap kube-proxy" in refused(cluster, "canary").text
-    cluster.host.remove(KUBECONFIG)
-    assert refused(cluster, "canary").id == "daemonset-kubeconfig"
-
-
-def test_a_controller_that_does_not_act_is_told() -> None:
-    cluster = Cluster()
-    cluster.blind = True
-    cluster.edit(f"{SETS}/{ORIGINAL}", lambda found: found["spec"].update(revisionHistoryLimit=3))
-    assert refused(cluster, "canary").id == "daemonset-controller"
-
-
-@pytest.mark.parametrize("answer", [[], 7, {"spec": 1}, {"metadata": {}, "spec": {"template": {}, "selector": {}}}])
-def test_nonsense_of_the_api_server_is_told_without_a_traceback(answer: Any) -> None:
-    cluster = Cluster()
-    cluster.objects[f"{SETS}/{ORIGINAL}"] = answer
-    with pytest.raises(BallastError) as caught:
-        planned(cluster, "canary")
-    assert caught.value.id in ("daemonset-shape", "daemonset-answer", "core-api-answer")
-
-
 def test_a_pod_that_does_not_start_ends_the_run_where_it_is() -> None:
     cluster = Cluster()
     make(cluster, "canary")
@@ -535,23 +282,6 @@ def test_a_pod_that_does_not_start_ends_the_run_where_it_is() -> None:
 )
 def test_as_many_nodes_at_a_time_as_the_strategy_allows(strategy: Any, count: int, size: int) -> None:
     assert _batch_size(strategy, count) == size
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"name": "Kube"},
-        {"name": "x" * 60},
-        {"namespace": "a.b"},
-        {"config": {"mode": "ipvs"}},
-        {"config": {"nosuch": 1}},
-        {"config": {"nftables": {"syncPeriod": 3}}},
-    ],
-)
-def test_an_ill_request_is_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(BallastError) as caught:
-        desired("canary", **changes)
-    assert not isinstance(caught.value, Problems)
 
 
 def test_the_report_says_which_nodes_run_on_which() -> None:

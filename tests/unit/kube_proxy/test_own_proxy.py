@@ -22,11 +22,12 @@ from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deploy
 )
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.installation import INSTALLATION
 from tests.unit import cases
-from tests.unit.fakes import Killed, ListSink
+from tests.unit.fakes import ListSink
 from tests.unit.kube_proxy.fake_node import CONFIG_PATH, GUARD, GUARD_SERVICE, STATE, Node, config, params
+from tests.unit.kube_proxy.killed_runs import kill_at_every_effect
+from tests.unit.kube_proxy.mode_changes import AWAY, OVER, change, down, up
 from tests.unit.kube_proxy.own_proxy_changes import KINDS, apply, replaced, shrink, taken_back
 from tests.unit.kube_proxy.replaced_node import BALLAST, DROP_IN, LINK, OUR_UNIT, ReplacedNode
-from tests.unit.kube_proxy.test_change import AWAY, OVER, change, down, up
 from tests.unit.service_proxy.machine import deployment
 
 INSTALL = [
@@ -309,21 +310,15 @@ def test_a_configuration_that_it_does_not_take_is_refused_with_all_reasons() -> 
 
 
 def kill_everywhere(kind: str, first: End, then: Callable[[ReplacedNode, str], None], *before: End) -> int:
-    """Run `first`, after `before`, on a fresh node, killed at each of its effects in turn, each time followed by `then`."""
-    number = 1
-    while True:
+    """`before` is done to each node first."""
+
+    def fresh() -> ReplacedNode:
         node = ReplacedNode(kind)
         for act in before:
             act(node)
-        node.host.fail_at(number, torn=True)
-        try:
-            first(node)
-        except Killed:
-            node.host.calm()
-            then(node, f"killed at effect {number}, after {node.host.effects[-1] if node.host.effects else 'none'}")
-        else:
-            return number - 1
-        number += 1
+        return node
+
+    return kill_at_every_effect(fresh, first, then)
 
 
 def armed(node: ReplacedNode) -> None:
