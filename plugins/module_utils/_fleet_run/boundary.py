@@ -26,9 +26,23 @@ from .record import Record, SliceRecord, read_record
 
 AWAY_SECONDS = 1800.0
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 10.0
-_GONE = ("core-api-absent", "core-api-forbidden")  # the namespace of the run is being removed
+_FORBIDDEN, _FORBIDDEN_SECONDS, _FORBIDDEN_PAUSE_SECONDS = "core-api-forbidden", 60.0, 2.0
+_GONE = ("core-api-absent", _FORBIDDEN)  # the namespace of the run is being removed, and rights with it
 
 T = TypeVar("T")
+
+
+def wait_for_rights(host: Host, ask: Callable[[], T]) -> T:
+    """The answer to `ask`. An API server that has just started refuses everybody until it has read who has which rights
+    (https://github.com/kubernetes/kubernetes/issues/121635), so PeerError `core-api-forbidden` is raised after a minute of it."""
+    deadline = host.monotonic() + _FORBIDDEN_SECONDS
+    while True:
+        try:
+            return ask()
+        except PeerError as error:
+            if error.id != _FORBIDDEN or host.monotonic() >= deadline:
+                raise
+        host.sleep(_FORBIDDEN_PAUSE_SECONDS)
 
 
 class _Removed(Exception):
@@ -109,7 +123,7 @@ class Boundary:
         deadline, pause = self._host.monotonic() + self._away_seconds, _PAUSE_SECONDS
         while True:
             try:
-                return ask()
+                return wait_for_rights(self._host, ask)
             except PeerError as error:
                 if error.id in _GONE:
                     raise _Removed from error

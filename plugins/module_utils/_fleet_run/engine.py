@@ -23,6 +23,7 @@ from .._core.kube.connection import connect
 from .._core.kube.objects import MANAGER, ObjectStep, apply_step, object_steps, steps_as_result, steps_diff
 from .._core.text.errors import BallastError, PeerError
 from .._core.text.json_text import mapping_in
+from .boundary import wait_for_rights
 from .decide import END, FOLLOW, GATHER, MAKE, REMOVE, START, foreign_error, next_step, refuse
 from .messages import MESSAGES
 from .objects import build_job, build_objects, job_path, namespace_path, secret_path
@@ -141,7 +142,7 @@ class _Run:
     def _look(self) -> RunState:
         """A run that is ended while it is followed must not be begun again: whoever ended it wants no further node changed. And a Namespace
         that has come in place of the one that this command removed is another run's."""
-        state = self._patiently(lambda: read_run(self._request, self._api))
+        state = self._patiently(self._read)
         is_followed = self._request.state == PRESENT and self.report is None
         if is_followed and self._uid and (state.uid != self._uid or state.is_terminating):
             raise MESSAGES.error("fleet-run-removed", namespace=self._request.namespace)
@@ -150,6 +151,12 @@ class _Run:
         if not is_followed or not state.is_terminating:
             self._uid = state.uid
         return state
+
+    def _read(self) -> RunState:
+        """Whoever has seen the run before may see it again. Rights that are missing from the beginning are reported at once."""
+        if not self._uid:
+            return read_run(self._request, self._api)
+        return wait_for_rights(self._ctx.host, lambda: read_run(self._request, self._api))
 
     def _make(self, state: RunState) -> None:
         """Up to an object that is there now: another command may make the same, or another run."""

@@ -44,6 +44,12 @@ MESSAGES = Messages(
             remedy="move host variables to groups, or run parts of the fleet one after the other",
         ),
         Message(
+            id="fleet-run-names",
+            error=UserError,
+            text="{what} can have {size} bytes, but a ConfigMap of a run holds at most {most}",
+            remedy="{hint}",
+        ),
+        Message(
             id="fleet-run-foreign",
             error=UserError,
             text="{kind} {name} exists and was not created by a fleet run",

@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from .._core.engine.events import PROGRESS_LOG
 from .._core.host.host import Host
 from .._core.kube import connection
 from .._core.text.errors import BallastError, Problems
 from .._core.text.json_text import parse_json
 from .messages import MESSAGES
+from .sizes import find_size_problems
 from .slices import Slices, divide, slice_inventory
 
 PRESENT, ABSENT = "present", "absent"
@@ -50,7 +52,7 @@ SPEC: dict[str, Any] = {
     "known_hosts": {"type": "path"},
     "dir": {"type": "path"},
     "inventory": {"type": "str", "no_log": True},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
 }
 REQUIRED_IF = [("state", PRESENT, ("request", "dir"))]
 
@@ -164,6 +166,7 @@ class FleetRunRequest:
             ssh_key=files["ssh_key"],
             known_hosts=files["known_hosts"],
         )
+        Problems.raise_if(find_size_problems(request.slices.by_name))
         size = sum(map(len, request.secret.values()))
         if size > SECRET_BYTES:
             raise MESSAGES.error("fleet-run-size", size=size, most=SECRET_BYTES)

@@ -40,7 +40,8 @@ def divide(hosts: Sequence[str], canaries: Sequence[str], count: int, *, acts: b
     """Neighbours of the inventory are in different slices, as a rack is often one range of names. Where the run acts and no canary is named,
     the first host is the canary."""
     canary = (tuple(canaries) or tuple(hosts[:1])) if acts else ()
-    others = [host for host in hosts if host not in set(canary)]
+    chosen = set(canary)
+    others = [host for host in hosts if host not in chosen]
     count = min(count, len(others))
     return Slices(canary, tuple(tuple(others[index::count]) for index in range(count)))
 

@@ -33,13 +33,13 @@ from .objects import NAME, STOPPED, report_path
 from .record import SliceRecord
 from .report import NO_ANSWER, NOT_BEGUN, is_done, rows_by_record, with_earlier
 from .request import INPUT
+from .sizes import report_text
 from .slices import inventory_of, slice_name
 
 WORK = "/runner/run"
 STOP_FILE = "/runner/stopping"
 _CRASHED = 1
 _TEMPORARY = 75  # EX_TEMPFAIL: the pod was to end before the slice was done
-_REPORT_BYTES = 900_000  # a ConfigMap holds 1 MiB
 _REPORTS = "ballast.kube.playbook_report"
 
 
@@ -208,15 +208,6 @@ def finish(
     report = {"rows": rows, "not_done": sorted(not_done), "lines": played.lines, "failure": failure}
     boundary.write_report(report_path(place.namespace, place.name), report_text(report))
     return STOPPED if not_begun or played.is_refused else 0
-
-
-def report_text(report: Mapping[str, Any]) -> str:
-    text = json.dumps(report, sort_keys=True)
-    if len(text) <= _REPORT_BYTES:
-        return text
-    short = {name: (row[0], "") for name, row in report["rows"].items()}
-    lines = [f"{len(report['lines'])} lines do not fit into the report: read the log of this slice"]
-    return json.dumps({**report, "rows": short, "lines": lines}, sort_keys=True)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any, Optional
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import PeerError
 from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.boundary import Answer, Boundary, Place
 from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.record import Record, SliceRecord, read_record
@@ -19,6 +20,7 @@ from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.reports import 
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.request import Request
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.slice import with_other_slices
 from tests.unit.fake_api import FakeApi
+from tests.unit.fake_parts import json_answer
 
 PATH = "/api/v1/namespaces/ballast-fleet/configmaps/ballast-fleet-run"
 GATE = {"pause": 0, "command": [], "query": "", "prometheus": "", "threshold": 0.0}
@@ -102,6 +104,39 @@ def test_a_run_that_was_removed_ends_with_the_batch() -> None:
     del api.objects[PATH]
     assert worker.may_begin(["n1"]).stop
     worker.write_report("/api/v1/namespaces/ballast-fleet/configmaps/ballast-fleet-run-slice-0", "{}")
+
+
+def forbid(api: FakeApi, seconds: float) -> None:
+    """As an API server does until it has read its RBAC rules."""
+    answer, deadline = api._answer, api.host.monotonic() + seconds
+
+    def refuse(method: str, url: str, body: Optional[bytes]) -> Response:
+        if api.host.monotonic() < deadline:
+            return json_answer(403, {"message": "forbidden"})
+        return answer(method, url, body)
+
+    api._answer = refuse  # type: ignore[method-assign]
+
+
+def test_an_api_server_that_has_just_started_is_not_taken_for_the_end_of_the_run() -> None:
+    """Failures would count for no slice, and the slice would end as if the run were over."""
+    api = server(max_fail=9)
+    worker = boundary(api)
+    worker.claim()
+    forbid(api, seconds=40)
+    assert worker.count(failed=["n1"]) == Answer(stop=False, own=SliceRecord(holder="a", failed=("n1",)))
+    assert record(api).failed == {"n1"}
+
+
+def test_rights_that_do_not_come_back_are_those_of_a_run_that_was_removed() -> None:
+    """The namespace's roles can go before its ConfigMaps."""
+    api = server(max_fail=9)
+    worker = boundary(api)
+    worker.claim()
+    forbid(api, seconds=10_000)
+    begun = api.host.monotonic()
+    assert worker.may_begin(["n1"]) == Answer(stop=True, why="the run was removed")
+    assert 30 < api.host.monotonic() - begun < 120, "a pod that is to end has five minutes"
 
 
 def test_a_closed_gate_of_one_slice_ends_the_run_of_all() -> None:

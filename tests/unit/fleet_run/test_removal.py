@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
@@ -24,6 +26,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.request im
 from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.slices import CANARY, SLICE
 from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.state import RunState
 from tests.unit.fake_api import FakeApi
+from tests.unit.fleet_run.test_boundary import forbid
 from tests.unit.fleet_run.test_run import REQUEST, request
 
 
@@ -34,8 +37,8 @@ def _api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     return api
 
 
-def follow(api: FakeApi, made: FleetRunRequest) -> str:
-    """Of a command: the id of its error; it follows for some turns at most."""
+def follow(api: FakeApi, made: FleetRunRequest, plan: Optional[engine_module.Plan] = None) -> str:
+    """Of a command: the id of its error; it follows for some turns at most. `plan` is what it has decided before."""
     turns = iter(range(20))
 
     def turn() -> None:
@@ -45,7 +48,7 @@ def follow(api: FakeApi, made: FleetRunRequest) -> str:
     api.host.on_sleep.append(turn)
     engine, ctx = engine_module.FleetRunEngine(), Context(made, api.host)
     with pytest.raises(BallastError) as caught:
-        engine.apply(engine.plan(made, engine.observe(ctx)), ctx)
+        engine.apply(plan or engine.plan(made, engine.observe(ctx)), ctx)
     api.host.on_sleep.remove(turn)
     return caught.value.id
 
@@ -106,6 +109,21 @@ def test_a_run_that_was_ended_is_not_begun_again_by_the_command_that_follows_it(
     api.host.on_sleep.append(end)
     assert follow(api, made) == "fleet-run-removed"
     assert api.changes == []
+
+
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_a_command_that_has_seen_the_run_gets_over_a_restart_of_the_api_server(api: FakeApi, is_followed: bool) -> None:
+    """It refuses everybody for some seconds. A command that has no right from its beginning says so at once."""
+    made = request()
+    begin(api, made, jobs=(CANARY,))
+    engine, ctx = engine_module.FleetRunEngine(), Context(made, api.host)
+    plan = engine.plan(made, engine.observe(ctx))
+    restarts = iter([lambda: forbid(api, seconds=10)])
+    if is_followed:
+        api.host.on_sleep.append(lambda: next(restarts, lambda: None)())
+    else:
+        next(restarts)()
+    assert follow(api, made, plan) == ("still-following" if is_followed else "core-api-forbidden")
 
 
 def test_a_namespace_that_is_being_removed_at_the_first_look_is_waited_for(api: FakeApi) -> None:

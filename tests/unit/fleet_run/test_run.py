@@ -51,7 +51,7 @@ HOSTS = [f"n{number}" for number in range(10)]
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nsecret-of-the-key\n"
 REQUEST = {"playbook": "kube_proxy_migrate", "hosts": HOSTS, "canaries": ["n3"], "max_fail": 2, "acts": True}
 PARAMS: dict[str, Any] = {
-    **dict.fromkeys(("kubeconfig", "context", "parallelism", "known_hosts", "events")),
+    **dict.fromkeys(("kubeconfig", "context", "parallelism", "known_hosts", "progress_log")),
     "state": "present",
     "namespace": "fleet",
     "image": "ee:1",
@@ -337,15 +337,6 @@ def test_what_an_earlier_pod_has_begun_is_not_reported_as_not_begun() -> None:
     _status, report = end(worker.Played({"n0": DONE, "n5": LEFT}, ("n5",)), earlier=SliceRecord(begun=("n5",)))
     assert report["rows"]["n5"][0] == "not known"
     assert report["not_done"] == ["n5"]
-
-
-def test_a_report_that_no_configmap_holds_loses_its_texts_and_no_outcome() -> None:
-    rows = {f"n{number}": ("failed", "x" * 400) for number in range(5000)}
-    text = worker.report_text({"rows": rows, "not_done": [], "lines": [], "failure": ""})
-    assert len(text) < 900_000
-    assert len(json.loads(text)["rows"]) == 5000
-    preview = worker.report_text({"rows": {}, "not_done": [], "lines": ["x" * 400] * 5000, "failure": ""})
-    assert json.loads(preview)["lines"] == ["5000 lines do not fit into the report: read the log of this slice"]
 
 
 def test_results_of_batches_are_not_taken_for_the_report() -> None:

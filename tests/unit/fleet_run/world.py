@@ -20,8 +20,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
-from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Host, Response
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.web import no_answer_error
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import Api
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.kubeconfig import Credentials
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.json_text import parse_json
 from ansible_collections.ballast.kube.plugins.module_utils._fleet_run import engine as engine_module
@@ -45,7 +47,8 @@ from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.slice import wi
 from ansible_collections.ballast.kube.plugins.plugin_utils.kube_proxy_change import change_node
 from tests.bench.rollout_node import ConnectionLost, NoAnswer, SimulatedNode
 from tests.unit.action import course
-from tests.unit.fake_api import FakeApi
+from tests.unit.fake_api import SERVER, FakeApi
+from tests.unit.fake_parts import json_answer
 from tests.unit.fakes import FakeHost
 
 OLD, NEW = "iptables", "nftables"
@@ -64,10 +67,25 @@ class CutOff(BaseException):
     """The machine that follows the run."""
 
 
+@dataclass(frozen=True)
+class _Account(Credentials):
+    """The ServiceAccount of workers."""
+
+    of: Optional[Server] = None
+
+    def request(self, host: Host, target: str, **options: Any) -> Response:
+        assert self.of is not None
+        if self.of.away_until <= self.of.host.monotonic() < self.of.refused_until:
+            return json_answer(403, {"message": "forbidden"})
+        return super().request(host, target, **options)
+
+
 class Server(FakeApi):
     def __init__(self) -> None:
         super().__init__()
         self.away_until = 0.0
+        self.refused_until = 0.0  # workers: their rights are RBAC's, which is read after a start
+        self.workers_api = Api(self.host, _Account(SERVER, of=self))
 
     def _answer(self, method: str, url: str, body: Optional[bytes]) -> Response:
         if self.host.monotonic() < self.away_until:
@@ -210,6 +228,7 @@ class World:
             raise CutOff
         if event in ("API away", "restart"):
             self.server.away_until = self.server.host.monotonic() + self.chance.uniform(10, 120)
+            self.server.refused_until = self.server.away_until + self.chance.uniform(0, 50)
         victims = list(self.pods) if event in ("restart", "drain") else self.pods[:1]
         self.chance.shuffle(victims)
         for pod in victims:
@@ -276,7 +295,7 @@ class World:
         """What worker.main does."""
         place = place_of([kind], environ)
         settings = read_settings(host, place.name)
-        boundary = Boundary(_WorkerHost(host, self.server.host), self.server.api, place)  # type: ignore[arg-type]
+        boundary = Boundary(_WorkerHost(host, self.server.host), self.server.workers_api, place)  # type: ignore[arg-type]
         yield
         claimed = boundary.claim()
         yield
