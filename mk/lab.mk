@@ -13,11 +13,14 @@ LAB_OPTIONS = -e 'lab_dir="$(LAB_DIR)"' $(call lab-option,LAB_NAME,lab_name) $(c
 	$(call lab-option,LAB_BIN_PATH,lab_bin_path) $(call lab-option,LAB_OUTPUT,lab_output) \
 	$(call lab-file,$(LAB_TOPOLOGY),lab_topology) $(call lab-file,$(ARCHIVE),lab_archive)
 lab-playbook = ANSIBLE_STDOUT_CALLBACK=ballast.kube.progress $(PLAYBOOK) ballast.kube.$(1) $(LAB_OPTIONS) $(ARGS)
+# What the commands for another lab than the usual one need besides.
+lab-elsewhere = $(if $(filter-out /var/lib/ballast/lab,$(LAB_DIR)), with LAB_DIR="$(LAB_DIR)")
 
 ##@ Lab
 .PHONY: lab lab-plan lab-list lab-status lab-shell lab-kubeconfig lab-logs lab-resize lab-snapshot lab-restore lab-stop lab-start lab-images lab-down binaries
 lab: packages env $(if $(filter vm,$(LAB_TARGET)),packages-vm)  ## bring up a lab, or change its size: LAB_NODES=5, LAB_TARGET=vm, LAB_TOPOLOGY=FILE
 	@$(call lab-playbook,lab_up)
+	@echo 'or here:     make lab-status, make lab-shell NODE=n1, make lab-down$(lab-elsewhere); make help lists more'
 
 lab-plan: env  ## show what `make lab` would fetch, install and change
 	@$(PYTHON) scripts/packages.py --list requirements/packages-lab.txt
@@ -49,6 +52,7 @@ lab-restore: env  ## restore a snapshot: SNAPSHOT=NAME
 
 lab-stop: env  ## stop the lab; data and addresses stay
 	@$(call lab-playbook,lab_stop)
+	@echo 'or here:     make lab-start, make lab-down$(lab-elsewhere)'
 
 lab-start: env  ## start a stopped lab
 	@$(call lab-playbook,lab_up)

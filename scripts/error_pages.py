@@ -6,13 +6,14 @@
     python -m scripts.error_pages            # write
     python -m scripts.error_pages --check    # say which pages would change; status 1 if any
 
-Errors of the core have no table: docs/reference/errors-core.md is written by hand.
+What a page adds to the message and remedy of an id is in scripts/error_explanations.md.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
+import re
 import string
 import sys
 from collections.abc import Iterator, Mapping
@@ -36,13 +37,14 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors imp
 PLUGINS = ROOT / "plugins"
 INDEX = ROOT / "docs/errors.md"
 BEGIN, END = "<!-- errors begin -->", "<!-- errors end -->"
-CORE = "docs/reference/errors-core.md"
+EXPLANATIONS = ROOT / "scripts/error_explanations.md"
 # Of each page: the feature, and the page that describes it.
 FEATURES: Mapping[str, tuple[str, str]] = {
     "docs/reference/errors-balloon-reconciler.md": ("the reconciler of balloons", "docs/balloon-reconciler.md"),
     "docs/reference/errors-balloons.md": ("balloons", "docs/balloons.md"),
     "docs/reference/errors-binaries.md": ("binaries", "docs/binaries.md"),
     "docs/reference/errors-control-plane.md": ("control planes", "docs/control-plane.md"),
+    "docs/reference/errors-core.md": ("all features", "docs/errors.md"),
     "docs/reference/errors-fleet-run.md": ("fleet runs", "docs/fleet-run.md"),
     "docs/reference/errors-fleet.md": ("playbooks of a fleet", "docs/fleet.md"),
     "docs/reference/errors-image-pulls.md": ("image pulls of a node", "docs/image-pulls.md"),
@@ -77,6 +79,12 @@ def tables() -> list[Messages]:
     ]
 
 
+def explanations() -> dict[str, str]:
+    """By id."""
+    sections = re.split(r"^## (.*)$", EXPLANATIONS.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    return {id: text.strip() for id, text in zip(sections[::2], sections[1::2])}
+
+
 def shown(template: str) -> str:
     """A template as a reader sees it: `{path}: {value!r}` is "PATH: 'VALUE'"."""
     parts = []
@@ -89,27 +97,30 @@ def shown(template: str) -> str:
 def page(table: Messages) -> str:
     """Ids by what has to change, which a message does not say; each with its message and remedy, for those who have the id alone."""
     feature, described = FEATURES[table.page]
+    explained = explanations()
     home = os.path.relpath(described, Path(table.page).parent)
-    parts = [
-        f"# Errors of {feature}\n\n[{feature.capitalize()}]({home}) · [form of a message, other ids](../errors.md)\n"
-    ]
+    ways = [] if ROOT / described == INDEX else [f"[{feature.capitalize()}]({home})"]
+    ways.append("[form of a message, other ids](../errors.md)")
+    parts = [f"# Errors of {feature}\n\n{' · '.join(ways)}\n"]
     for error, title in _WHAT_CHANGES.items():
         rows = [row for row in table.rows.values() if row.error is error]
-        parts += [f"## {title}\n"] * bool(rows) + [_entry(row) for row in rows]
+        parts += [f"## {title}\n"] * bool(rows) + [_entry(row, explained.get(row.id, "")) for row in rows]
     return "\n".join(parts)
 
 
-def _entry(row: Message) -> str:
-    remedy = shown(row.remedy)
-    # A remedy that is all placeholder says nothing.
-    advice = [] if remedy.isupper() else ["", wrap.wrapped(f"{remedy[:1].upper()}{remedy[1:]}.")]
-    return "\n".join([f"### {row.id}", "", f"`{shown(row.text)}`", *advice, ""])
+def _entry(row: Message, explanation: str) -> str:
+    text, remedy = shown(row.text), shown(row.remedy)
+    # What is all placeholder says nothing.
+    message = [] if text.isupper() else [f"`{text}`", ""]
+    advice = [] if not remedy or remedy.isupper() else [wrap.wrapped(f"{remedy[:1].upper()}{remedy[1:]}."), ""]
+    more = [wrap.wrapped(explanation), ""] if explanation else []
+    return "\n".join([f"### {row.id}", "", *message, *advice, *more])
 
 
 def index() -> str:
     rows = ["", "| ids | feature |", "|---|---|"]
     rows += [f"| {_families(table)} | {_link(FEATURES[table.page][0], table.page)} |" for table in tables()]
-    return "\n".join([*rows, f"| `core-` | {_link('all features', CORE)} |", ""])
+    return "\n".join([*rows, ""])
 
 
 def _families(table: Messages) -> str:

@@ -73,10 +73,14 @@ ALL_HERE = ("packages", "env", "binaries")
 HERE = "not vm and not alone and not versions and not long"
 # Apart from the others, which they do not disturb.
 PLANES = ("tests/integration/planes", "tests/integration/test_plane_*.py")
-# Those of kube-proxy and of rules, in namespaces and without a lab; and one that has their bridge.
+# Those of kube-proxy and of rules, in namespaces and without a lab; and all others that have the control plane of tests/integration/kube_proxy.py:
+# the machine has room for one.
 PROXY = tuple(
     f"tests/integration/test_{name}.py"
-    for name in ("kube_proxy_change", "rules_*", "nft_*", "load*", "residue", "preflight", "balloon_api")
+    for name in (
+        *("kube_proxy_change", "rules_*", "nft_*", "load*", "residue", "preflight"),
+        *("balloon_api", "service_proxy_objects"),
+    )
 )
 
 # fmt: off
@@ -369,6 +373,8 @@ class Driver:
                 status = run.process.poll()
                 if status is not None:
                     self.end(run, passed=status == 0, why="" if status == 0 else f"status {status}")
+                    if status != 0 and run.part.clean and not self.alone:
+                        self.say(f"   what it made is left for you to look at; remove it: {' '.join(run.part.clean)}")
                 elif time.monotonic() - run.begun > run.part.minutes * 60 and not self.alone:
                     self.stop([run], f"not done after {run.part.minutes} minutes")
 

@@ -66,7 +66,7 @@ DEFAULT_PLACES = {
     "plugins/module_utils/_binaries/families.py": [rf'^DEFAULT_KUBERNETES = "{_V}"'],
     "plugins/doc_fragments/_binaries.py": [rf"^    default: {_V}$"],
     "plugins/modules/lab_record.py": [rf"else the recorded version, else V\({_V}\)"],
-    "plugins/modules/plane.py": [rf"The default for a new one is V\({_V}\)"],
+    "plugins/modules/control_plane_record.py": [rf"The default for a new one is V\({_V}\)"],
     **{f"roles/{role}/defaults/main.yml": [rf"^{role}_(?:kubernetes_)?version: {_V}$"] for role in _ROLES},
     **{f"roles/{role}/meta/argument_specs.yml": [rf"^        default: {_V}$"] for role in _ROLES},
     **{f"roles/{role}/README.md": [rf"^\| `{role}_(?:kubernetes_)?version`[^|]* \| str \| `{_V}`"] for role in _ROLES},

@@ -73,8 +73,7 @@ def files() -> Iterator[tuple[Path, str]]:
 
 def pages() -> list[Path]:
     """Those that are written by hand, at least in part."""
-    errors = {path for path in (ROOT / "docs/reference").glob("errors-*.md") if path.name != "errors-core.md"}
-    generated = {ROOT / "CHANGELOG.md", *errors}
+    generated = {ROOT / "CHANGELOG.md", *(ROOT / "docs/reference").glob("errors-*.md")}
     return [page for page in markdown.pages() if page not in generated]
 
 

@@ -16,7 +16,11 @@ from typing import Any, Optional
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import FileSink, NullSink, Sink
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
-from ansible_collections.ballast.kube.plugins.plugin_utils.on_controller import OnController
+from ansible_collections.ballast.kube.plugins.plugin_utils.on_controller import (
+    PROGRESS_LOG_NAMES,
+    OnController,
+    given_progress_log,
+)
 from ansible_collections.ballast.kube.plugins.plugin_utils.relay import Read, relayed
 from ansible_collections.ballast.kube.plugins.plugin_utils.shown import run_shown
 
@@ -25,16 +29,17 @@ class ActionModule(OnController):
     def run(self, tmp: Optional[str] = None, task_vars: Optional[dict[str, Any]] = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
-        here, state_dir = arguments.get("events"), arguments.get("state_dir")
+        here, state_dir = given_progress_log(arguments), arguments.get("state_dir")
         if self._connection.transport == "local" or not here or not state_dir or self._task.check_mode:
             return {**result, **self._run_module(arguments, task_vars)}
-        del arguments["events"]  # a path of this machine; there, events lie beside the state
+        # A path of this machine. There, the log is in the state directory, and the module still warns of the former name.
+        arguments.update({name: None for name in PROGRESS_LOG_NAMES if name in arguments})
 
         def run() -> dict[str, Any]:
-            with relayed(self._reading(os.path.join(str(state_dir), "events.jsonl")), _sink(str(here))):
+            with relayed(self._reading(os.path.join(str(state_dir), "events.jsonl")), _sink(here)):
                 return self._run_module(arguments, task_vars)
 
-        return {**result, **run_shown(str(here), run)}
+        return {**result, **run_shown(here, run)}
 
     def _reading(self, path: str) -> Read:
         """Reads a file of the other machine while the module runs there."""

@@ -60,11 +60,12 @@ options:
     required: true
 """
 
-    EVENTS = r"""
+    PROGRESS_LOG = r"""
 options:
-  events:
+  progress_log:
     description:
       - File to which progress is appended, one JSON object per line, so that you can follow a long run.
       - The default is C(events.jsonl) in the state directory, for a module that has one.
     type: path
+    aliases: [events]
 """

@@ -80,7 +80,7 @@ from ansible.template import trust_as_template
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.bounded import read_file
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import READ_LIMIT
-from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import join_name
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import entry, join_name
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.ip_families import join, primary, with_port
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.json_text import parse_json
@@ -260,11 +260,14 @@ def _host_vars(place: _Place, *, python: str) -> Vars:
 
 
 def _node_vars(place: _Place, carrier: str, *, uid: int, via: Vars) -> Vars:
+    netns = place.text("netns", _PATH)
     is_root = via["ansible_user"] == "root" if via["ansible_connection"] == "ssh" else uid == 0
     return {
         "ansible_become": True,
         "ansible_become_method": "ballast.kube.instance",
-        "ballast_instance_netns": place.text("netns", _PATH),
+        # Only the instance has it by this path, so a task that was to run in there, and does not, fails.
+        "ansible_python_interpreter": f"{entry(os.path.basename(netns))}{via['ansible_python_interpreter']}",
+        "ballast_instance_netns": netns,
         "ballast_instance_mountns": place.text("mountns", _PATH),
         "ballast_instance_sudo": not is_root,
         "ballast_host": carrier,

@@ -11,7 +11,7 @@ short_description: Run a Kubernetes control plane on this host
 version_added: 1.0.0
 description:
   - Runs a control plane as supervised services on one address of this host. O(profile) selects the served APIs, from all of Kubernetes
-    to the minimum for custom resources. O(shape) selects whether etcd, API server and controllers are separate processes or one.
+    to the minimum for custom resources. O(deployment_mode) selects whether etcd, API server and controllers are separate processes or one.
   - A change of options keeps the data. Processes and files that the new options do not need are removed first.
   - Options with which a control plane cannot become ready are refused before anything starts, with the reason.
   - With C(--check --diff) the module shows each flag of each process and its reason.
@@ -27,7 +27,7 @@ extends_documentation_fragment:
   - ballast.kube._attributes
   - ballast.kube._control_plane
   - ballast.kube._control_plane.jwt
-  - ballast.kube._attributes.events
+  - ballast.kube._attributes.progress_log
 attributes:
   check_mode:
     support: full
@@ -61,21 +61,21 @@ options:
     type: str
     choices: [full, generic, minimal, hyper-mini]
     default: full
-  shape:
+  deployment_mode:
     description:
-      - The deployment mode. V(separate) runs each binary as a process, V(all_in_one) runs etcd, API server and controllers as one
-        process, the binary C(hyper-mini).
+      - V(separate) runs each binary as a process, V(all_in_one) runs etcd, API server and controllers as one process, the binary C(hyper-mini).
       - The default is V(all_in_one) for O(profile=hyper-mini), which supports no other, and V(separate) otherwise. O(profile=full) supports only V(separate).
       - The deployment mode can be changed later, because both keep the data in the same place and form.
     type: str
     choices: [separate, all_in_one]
+    aliases: [shape]
   crds:
-    description: Whether CustomResourceDefinitions are served. V(false) needs O(shape=all_in_one), because the other binaries have no flag for it.
+    description: Whether CustomResourceDefinitions are served. V(false) needs O(deployment_mode=all_in_one), because the other binaries have no flag for it.
     type: bool
     default: true
   aggregation:
     description:
-      - Whether extension API servers can be reached through this API server. V(false) needs O(shape=all_in_one).
+      - Whether extension API servers can be reached through this API server. V(false) needs O(deployment_mode=all_in_one).
       - A list registers its APIServices, and runs an agent, the service C(ballast-NAME-aggregation). The agent forwards requests to the
         addresses of their servers, and sets the condition C(Available) by probing them. No name has to resolve. O(profile=full) does not accept a list.
       - Without a list, the API server connects to C(SERVICE.NAMESPACE.svc) itself, and the condition C(Available) reports whether this
@@ -137,10 +137,10 @@ options:
         default: []
   etcd:
     description:
-      - V(external) runs etcd as a separate process, V(embedded) runs it in the process of the API server, which needs O(shape=all_in_one).
+      - V(external) runs etcd as a separate process, V(embedded) runs it in the process of the API server, which needs O(deployment_mode=all_in_one).
       - V(existing) uses an existing etcd with the members in O(etcd_endpoints). Its keys for this control plane are below O(etcd_prefix)
         and remain with O(state=absent). Remove them with C(etcdctl del --prefix).
-      - The default is V(embedded) for O(shape=all_in_one) and V(external) otherwise. You can change between these two later, but not to or from V(existing).
+      - The default is V(embedded) for O(deployment_mode=all_in_one) and V(external) otherwise. You can change between them, but not to or from V(existing).
     type: str
     choices: [embedded, external, existing]
   etcd_endpoints:
@@ -214,7 +214,7 @@ options:
   bin_dir:
     description:
       - Directory of the binaries. These are C(etcd), C(kube-controller-manager) and C(generic-apiserver), with O(profile=full) C(kube-apiserver)
-        and C(kube-scheduler) instead of the last, and with O(shape=all_in_one) only C(hyper-mini).
+        and C(kube-scheduler) instead of the last, and with O(deployment_mode=all_in_one) only C(hyper-mini).
       - A change restarts the services. Required unless O(state=absent).
     type: path
   address:
@@ -355,7 +355,7 @@ EXAMPLES = r"""
     state_dir: /var/lib/ballast/inventory
     name: inventory
     profile: generic
-    shape: all_in_one
+    deployment_mode: all_in_one
     kubernetes_version: 1.37.1
     bin_dir: "{{ kubernetes_binaries_bin_dir }}"
     address: 127.0.0.1

@@ -19,6 +19,18 @@ extends_documentation_fragment:
   - ballast.kube._attributes.info_module
   - ballast.kube._control_plane
   - ballast.kube._readiness
+options:
+  state_dir:
+    description:
+      - Directory of the control plane, as of M(ballast.kube.control_plane).
+      - The default with O(plane_dir) is C(plane) in that directory. One of both is required.
+    type: path
+    required: false
+  plane_dir:
+    description:
+      - Directory of a control plane that the playbook C(ballast.kube.control_plane) created. RV(plane) is its record.
+      - A directory without a record is an error.
+    type: path
 requirements:
   - The Python package C(cryptography), 38 or later, on the host
 seealso:
@@ -30,6 +42,11 @@ EXAMPLES = r"""
   ballast.kube.control_plane_info:
     state_dir: /var/lib/ballast/lab/plane
   register: plane
+
+- name: Read a control plane of the playbook ballast.kube.control_plane, with its record
+  ballast.kube.control_plane_info:
+    plane_dir: /var/lib/ballast/planes/tests
+  register: tests
 
 - name: Fail when it differs from its options
   ansible.builtin.assert:
@@ -46,7 +63,7 @@ profile:
   returned: success
   type: str
   sample: generic
-shape:
+deployment_mode:
   description: Its deployment mode.
   returned: success
   type: str
@@ -332,6 +349,10 @@ drift:
       description: Actual value.
       type: str
       sample: AlwaysAllow
+plane:
+  description: The record of its name, version, address, ports and options, as M(ballast.kube.control_plane_record) returns it.
+  returned: success and O(plane_dir) is given
+  type: dict
 readiness:
   description:
     - The measured part of the production readiness report, as the role P(ballast.kube.readiness#role) reads it.
@@ -347,11 +368,11 @@ seconds:
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info, with_seconds
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.info.read import read_params
-from ansible_collections.ballast.kube.plugins.module_utils._control_plane.spec import INFO
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.spec import INFO, INFO_ONE_OF
 
 
 def main():
-    run_info(INFO, with_seconds(read_params))
+    run_info(INFO, with_seconds(read_params), one_of=INFO_ONE_OF)
 
 
 if __name__ == "__main__":

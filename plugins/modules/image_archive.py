@@ -193,9 +193,10 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  events:
+  progress_log:
     description: File to which progress is appended, one JSON object per line.
     type: path
+    aliases: [events]
 requirements:
   - The commands C(apt-get), C(dpkg), C(dpkg-query) and C(dpkg-deb) on the build machine, and with O(suite) the package C(debian-archive-keyring).
 seealso:

@@ -21,7 +21,7 @@ author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
   - ballast.kube._attributes
-  - ballast.kube._attributes.events
+  - ballast.kube._attributes.progress_log
   - ballast.kube._image_pull_proxy
 attributes:
   check_mode:

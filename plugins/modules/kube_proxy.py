@@ -51,6 +51,9 @@ options:
       - V(0) needs no confirmation.
     type: int
     default: 0
+requirements:
+  - on the node, Linux 5.13 and nftables 1.0.1 or later for V(nftables) and V(ballast), and nftables for every change
+  - where kube-proxy runs as a service, iptables for V(iptables) and V(ipvs), and ipset for V(ipvs)
 seealso:
   - module: ballast.kube.kube_proxy_change
   - module: ballast.kube.kube_proxy_info

@@ -55,6 +55,9 @@ notes:
     C(ssh_common_args) and
     C(ssh_extra_args) do not, so that a lost machine is noticed after a minute.
   - With the keyword C(timeout) of the task, that time counts for all calls together.
+requirements:
+  - on the node, Linux 5.13 and nftables 1.0.1 or later for V(nftables) and V(ballast), and nftables for every change
+  - where kube-proxy runs as a service, iptables for V(iptables) and V(ipvs), and ipset for V(ipvs)
 seealso:
   - module: ballast.kube.kube_proxy
   - module: ballast.kube.kube_proxy_info

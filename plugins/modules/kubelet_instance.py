@@ -19,7 +19,7 @@ author:
 extends_documentation_fragment:
   - ballast.kube._attributes
   - ballast.kube._attributes.state_dir
-  - ballast.kube._attributes.events
+  - ballast.kube._attributes.progress_log
   - ballast.kube._instance
 attributes:
   check_mode:
@@ -28,8 +28,11 @@ attributes:
     support: full
   idempotent:
     support: full
+requirements:
+  - iproute2, util-linux, nftables and procps; runc, or crun for instances that choose it; runit where PID 1 is not systemd
+  - for kube-proxy, iptables for O(instances[].proxy_backend=iptables), and iptables, ipvsadm and ipset for O(instances[].proxy_backend=ipvs)
 notes:
-  - On a remote host, O(events) is a file on the machine that runs Ansible, to which the progress of the module is appended while it
+  - On a remote host, O(progress_log) is a file on the machine that runs Ansible, to which the progress of the module is appended while it
     runs. The host itself keeps it in C(events.jsonl) in O(state_dir).
 seealso:
   - module: ballast.kube.kubelet_instance_info

@@ -33,9 +33,10 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  events:
+  progress_log:
     description: File to which progress is appended, one JSON object per line, so that you can follow a long build.
     type: path
+    aliases: [events]
 requirements:
   - Go for source V(go), in the version that the C(go.mod) requires; C(openssl) for the trial run of API servers
   - curl for source V(release)

@@ -16,7 +16,7 @@ author:
 extends_documentation_fragment:
   - ballast.kube._attributes.info_module
   - ballast.kube._attributes.state_dir
-  - ballast.kube._attributes.events
+  - ballast.kube._attributes.progress_log
   - ballast.kube._lab_check
   - ballast.kube._lab
 """

@@ -18,7 +18,7 @@ author:
 extends_documentation_fragment:
   - ballast.kube._attributes
   - ballast.kube._attributes.state_dir
-  - ballast.kube._attributes.events
+  - ballast.kube._attributes.progress_log
 attributes:
   check_mode:
     support: full

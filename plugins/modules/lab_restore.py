@@ -20,7 +20,7 @@ author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
   - ballast.kube._attributes
-  - ballast.kube._attributes.events
+  - ballast.kube._attributes.progress_log
   - ballast.kube._lab
 attributes:
   check_mode:

@@ -23,7 +23,7 @@ author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
   - ballast.kube._attributes
-  - ballast.kube._attributes.events
+  - ballast.kube._attributes.progress_log
   - ballast.kube._service_proxy
 attributes:
   check_mode:
@@ -50,8 +50,8 @@ options:
     description: Serve the Services with this value of the label. Empty for those without the label.
     type: str
     default: ""
-notes:
-  - The node needs nftables and, for C(/usr/bin/python3), Debian's package python3-prometheus-client.
+requirements:
+  - on the node, nftables and, for C(/usr/bin/python3), Debian's package python3-prometheus-client
 seealso:
   - module: ballast.kube.service_proxy_info
   - module: ballast.kube.service_proxy_daemonset

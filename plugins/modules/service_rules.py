@@ -13,6 +13,8 @@ description:
   - Compiles a snapshot of a cluster's Services, EndpointSlices and Nodes for this node and one backend of kube-proxy. Compares the result
     with the rules in the kernel and applies the difference, with the fewest operations, in transactions where the kernel has them.
   - It acts once and watches nothing. Do not run it with the backends V(iptables) or V(ipvs) beside a kube-proxy in the same mode.
+requirements:
+  - on the node, for rules in the kernel, nftables for O(backend=nftables), iptables for O(backend=iptables), ipvsadm and ipset for O(backend=ipvs)
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:

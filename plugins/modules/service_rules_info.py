@@ -12,6 +12,8 @@ version_added: 1.0.0
 description:
   - Follows packets through the rules that this node's kernel holds, that a dump holds, or that would be compiled, ours or kube-proxy's.
   - Audits a node. Each difference between what the Services of a snapshot mean and what the rules do is a finding.
+requirements:
+  - on the node, for rules in the kernel, nftables for O(backend=nftables), iptables for O(backend=iptables), ipvsadm and ipset for O(backend=ipvs)
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:

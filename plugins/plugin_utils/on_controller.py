@@ -14,15 +14,20 @@ of a lab, ten for a run that changes nothing. Anywhere else than on the controll
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Optional
 
+from ansible import constants
 from ansible.module_utils.common.json import Direction, get_module_encoder
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import PROGRESS_LOG
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import without_entry
+from ansible_collections.ballast.kube.plugins.plugin_utils import module_server
 from ansible_collections.ballast.kube.plugins.plugin_utils.shown import run_shown
 
 _MODULES = "ansible_collections.ballast.kube.plugins.modules"
@@ -32,6 +37,8 @@ _START = (
     "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), run_name='__main__')"
 )
 _PROFILE = "legacy"  # of the JSON that it then reads and writes
+# A former name first: where both are given, Ansible takes it.
+PROGRESS_LOG_NAMES = tuple(name for option, row in PROGRESS_LOG.items() for name in (*row["aliases"], option))
 
 
 class OnController(ActionBase):
@@ -52,7 +59,7 @@ class OnController(ActionBase):
             return packed
 
         is_followed = self._connection.transport == "local" and not wrap_async and not self._task.check_mode
-        return run_shown(events_path(arguments) if is_followed else "", run)
+        return run_shown(progress_log_path(arguments) if is_followed else "", run)
 
     def _is_on_controller(self, variables: Mapping[str, Any]) -> bool:
         """By the Python that runs this. As another user only where arguments may come from standard input."""
@@ -60,27 +67,48 @@ class OnController(ActionBase):
             return False
         if self._connection.become is not None and not self._connection.is_pipelining_enabled():
             return False
-        return bool(self._templar.template(variables.get("ansible_python_interpreter")) == sys.executable)
+        return without_entry(self._interpreter(variables)) == sys.executable
+
+    def _interpreter(self, variables: Mapping[str, Any]) -> str:
+        return str(self._templar.template(variables.get("ansible_python_interpreter")))
 
     def _start_from_files(self, arguments: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
         name = str(self._task.action)
         self._update_module_args(name, arguments, variables)
         encoder = get_module_encoder(_PROFILE, Direction.CONTROLLER_TO_MODULE)
-        given = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}, cls=encoder)
-        # -P: nothing is imported from the directory that a playbook lies in. -B: root leaves no file among those of a user.
-        options = ["-P"] if self._connection.become is None else ["-P", "-B"]
-        command = [sys.executable, *options, "-c", _START, str(_ROOT), f"{_MODULES}.{name.rpartition('.')[2]}"]
-        line = f"{self._compute_environment_string()} {shlex.join(command)}".strip()
+        given = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}, cls=encoder).encode()
+        module = f"{_MODULES}.{name.rpartition('.')[2]}"
         outcome: dict[str, Any] = self._parse_returned_data(
-            self._low_level_execute_command(line, in_data=given.encode()), _PROFILE
+            self._run_python(module, given, self._interpreter(variables)), _PROFILE
         )
         return outcome
 
+    def _run_python(self, module: str, given: bytes, interpreter: str) -> dict[str, Any]:
+        """With its output and exit status. By the server of this run where nothing is between this process and the module."""
+        environment = self._compute_environment_string().strip()
+        if self._connection.become is None and not environment:
+            directory = constants.DEFAULT_LOCAL_TMP  # type: ignore[attr-defined]
+            ended = module_server.run_module(module, given, directory, owner=os.getppid())
+            if ended is not None:
+                texts = {name: getattr(ended, name).decode(errors="replace") for name in ("stdout", "stderr")}
+                return {"rc": ended.status, **texts}
+        # -P: nothing is imported from the directory that a playbook lies in. -B: root leaves no file among those of a user.
+        options = ["-P"] if self._connection.become is None else ["-P", "-B"]
+        command = [interpreter, *options, "-c", _START, str(_ROOT), module]
+        line = f"{environment} {shlex.join(command)}".strip()
+        found: dict[str, Any] = self._low_level_execute_command(line, in_data=given)
+        return found
 
-def events_path(arguments: Mapping[str, Any]) -> str:
+
+def given_progress_log(arguments: Mapping[str, Any]) -> str:
+    """The option of a task, by either name; empty where it is omitted."""
+    return next((str(arguments[name]) for name in PROGRESS_LOG_NAMES if arguments.get(name)), "")
+
+
+def progress_log_path(arguments: Mapping[str, Any]) -> str:
     """Where a module with these arguments writes its progress; empty where it has no such options."""
-    given, state_dir = arguments.get("events"), arguments.get("state_dir")
-    return str(given) if given else f"{state_dir}/events.jsonl" if state_dir else ""
+    state_dir = arguments.get("state_dir")
+    return given_progress_log(arguments) or (f"{state_dir}/events.jsonl" if state_dir else "")
 
 
 class OnControllerModule(OnController):

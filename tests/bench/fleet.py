@@ -33,6 +33,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from scripts.test_times import read_ticks
 from tests.bench.fleet_hosts import Fleet, fleet
 from tests.bench.fleet_report import WHO, write_report
 from tests.bench.lab import machine
@@ -134,9 +135,8 @@ class Bench:
 
 
 def _busy_seconds() -> float:
-    """Of all cores since boot: proc_stat(5), without idle and iowait."""
-    values = [int(word) for word in Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]]
-    return (sum(values) - values[3] - values[4]) / os.sysconf("SC_CLK_TCK")
+    """Of all cores since boot."""
+    return read_ticks().in_use / os.sysconf("SC_CLK_TCK")
 
 
 def measure(bench: Bench, sizes: Sequence[tuple[int, int]], modes: Sequence[str]) -> list[dict[str, Any]]:

@@ -7,16 +7,19 @@
 The playbook is ballast.kube.kube_proxy_migrate, as a preview and on nodes that have the mode already. Nodes are files
 (rollout_node.py), which a connection plugin of the tests runs modules on (rollout/simulated.py). A slice is one process with its
 share of the hosts. Writes tests/bench/results/rehearsal.json, and the table in docs/fleet.md between its marks. `--rows 625x10` measures
-a part, 625 hosts with 10 forks, and leaves the other rows as they are; nothing is written of rows that are not in the table.
+a part, 625 hosts with 10 forks, and leaves the other rows as they are; nothing is written of rows that are not in the table. `5000x10x8` are
+5,000 hosts in eight slices that run at once, each with 10 forks.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -27,7 +30,8 @@ from tests.bench.rehearsal_report import RESULTS, beside, write_report
 from tests.bench.rollout import NEW, OLD, Bench, name_of
 from tests.bench.rollout_node import SimulatedNode
 
-ROWS = ("500x20", "625x10", "1250x10", "5000x20", "5000x50")  # hosts and forks; 625 and 1250 are slices of 5000
+# Hosts and forks, and slices at once; 625 and 1250 are slices of 5000.
+ROWS = ("500x20", "625x10", "1250x10", "5000x20", "5000x50", "5000x10x4", "5000x10x8")
 READ_SECONDS = 0.3
 PREVIEW, NO_CHANGE = "preview", "no change"
 
@@ -39,8 +43,9 @@ class Run:
     forks: int
     seconds: float
     cpu_seconds: float
-    memory_mib: float  # of the controller and its forks, the most that was seen
+    memory_mib: float  # of a controller and its forks, the most that was seen
     plan_bytes: int
+    slices: int = 1  # controllers at once, each with its share of the hosts
 
 
 def measure_one(what: str, hosts: int, forks: int) -> Run:
@@ -59,12 +64,26 @@ def measure_one(what: str, hosts: int, forks: int) -> Run:
         return Run(what, hosts, forks, round(seconds, 1), round(cpu, 1), round(memory, 1), plan.stat().st_size)
 
 
+def measure_slices(what: str, hosts: int, forks: int, slices: int) -> Run:
+    """All of them at once on this machine. `forks` are those of each, as is the memory; seconds of the cores are those of all together."""
+    if slices == 1:
+        return measure_one(what, hosts, forks)
+    begun, before = time.monotonic(), os.times()
+    with ThreadPoolExecutor(slices) as pool:
+        shares = [len(range(index, hosts, slices)) for index in range(slices)]
+        runs = list(pool.map(lambda share: measure_one(what, share, forks), shares))
+    seconds, after = time.monotonic() - begun, os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    memory, plan = max(run.memory_mib for run in runs), max(run.plan_bytes for run in runs)
+    return Run(what, hosts, forks, round(seconds, 1), round(cpu, 1), memory, plan, slices)
+
+
 def measure(whats: Sequence[str], rows: Sequence[str]) -> list[Run]:
     runs = []
     for what in whats:
         for row in rows:
-            hosts, forks = map(int, row.split("x"))
-            runs.append(measure_one(what, hosts, forks))
+            hosts, forks, slices = map(int, f"{row}x1".split("x")[:3])
+            runs.append(measure_slices(what, hosts, forks, slices))
             print(runs[-1], flush=True)
     return runs
 

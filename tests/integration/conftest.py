@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from tests.integration import journal
+from tests.integration.hostile import Attacker, attacker
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -21,3 +24,9 @@ def pytest_exception_interact(node: pytest.Item | pytest.Collector, call: pytest
     error = call.excinfo.value if call.excinfo else None
     if isinstance(error, BallastError) and error.id == "core-interrupted":
         node.session.shouldstop = "interrupted"
+
+
+@pytest.fixture
+def mallory() -> Iterator[Attacker]:
+    with attacker() as made:
+        yield made

@@ -147,7 +147,7 @@ def place(profile: str = "full", **options: object) -> Iterator[Plane]:
     """What `plane` would run, not yet there; what `run` makes of it is removed at the end."""
     assert set(options) <= set(MAKE), f"no options of the module: {sorted(set(options) - set(MAKE))}"
     if "bin_dir" not in options:  # before anything is made: it may skip the test
-        all_in_one = profile == "hyper-mini" or options.get("shape") == "all_in_one"
+        all_in_one = profile == "hyper-mini" or options.get("deployment_mode") == "all_in_one"
         version = str(options.get("kubernetes_version", VERSION))
         options["bin_dir"] = binaries(version, all_in_one=all_in_one)
     with _address() as (address, name):

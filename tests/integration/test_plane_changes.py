@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Real control planes that change: profile, shape, encryption and issuers over the same data, and two that share an etcd."""
+"""Real control planes that change: profile, deployment mode, encryption and issuers over the same data, and two that share an etcd."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ def publisher(plane: Plane) -> str:
     return ""
 
 
-def test_profile_and_shape_change_over_the_same_data(generic: Plane) -> None:
+def test_profile_and_deployment_mode_change_over_the_same_data(generic: Plane) -> None:
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
     answer = generic.ask("/api/v1/namespaces/default/serviceaccounts/default/token", "POST", request)
     token = answer.body["status"]["token"]
     chain = [
-        (generic.changed(shape="all_in_one"), {"hyper-mini"}),
+        (generic.changed(deployment_mode="all_in_one"), {"hyper-mini"}),
         (generic.changed(profile="full"), {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}),
         (generic.changed(encryption="aesgcm"), {"etcd", "generic-apiserver", "kube-controller-manager"}),
     ]
@@ -155,7 +155,7 @@ def test_jwt_of_an_issuer_names_the_user_and_groups(generic: Plane, tmp_path: Pa
         with generic.client() as client:
             client.create(f"{readers}/roles", {"metadata": {"name": "readers"}, "rules": [rule]})
             client.create(f"{readers}/rolebindings", {"metadata": {"name": "readers"}, **role, "subjects": [subject]})
-        for plane in (issued, issued.changed(shape="all_in_one")):
+        for plane in (issued, issued.changed(deployment_mode="all_in_one")):
             assert plane.run() != []
             assert_users_of(plane, of)
             with plane.client("") as nobody:

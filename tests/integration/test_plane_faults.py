@@ -38,7 +38,7 @@ LARGE = 400_000  # bytes of an object's text
 _FULL_SECONDS = 15  # a run waits for a control plane whose disk is full, which does not become ready
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a control plane")]
-# What is checked before anything starts is the same for every shape.
+# What is checked before anything starts is the same for every deployment mode.
 of_separate = pytest.mark.parametrize("plane", ["generic"], indirect=True)
 
 

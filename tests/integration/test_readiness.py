@@ -110,7 +110,7 @@ def answer(report: dict[str, Any], feature: str, host: str, name: str) -> dict[s
 @contextmanager
 def plane_at(place: str) -> Iterator[None]:
     """What a run that is killed leaves of the control plane that it exercised is removed."""
-    forgotten = journal.module("plane", {"plane_dir": place, "state": "absent"})
+    forgotten = journal.module("control_plane_record", {"plane_dir": place, "state": "absent"})
     removed = journal.module("control_plane", {"state_dir": f"{place}/plane", "state": "absent"})
     with journal.undone_by(*forgotten), journal.undone_by(*removed):
         yield

@@ -68,7 +68,7 @@ PLAY = """
   vars:
     lab_become: false
     lab_pause_image: ballast.local/pause:1
-    lab_events: /nonexistent/events
+    lab_progress_log: /nonexistent/events
     lab_balloons: {nodes: [{name: n1, share: {cpu: 100m, memory: 64Mi}}], reserve: {}}
     lab_host: {name: vm1, connection: ssh, state_dir: "PLACE/machine"}
     lab_dir: PLACE/lab

@@ -44,6 +44,12 @@ class FakeRunit:
         host.on_signal.append(self._signalled)
         host.on_sleep.append(self._tick)
 
+    def lose_power(self) -> None:
+        """No process is left; the files are."""
+        self.host.processes.clear()
+        self._runsv.clear()
+        self._scanned.clear()
+
     def _spawned(self, pid: int, process: Process) -> None:
         if process.argv[0] == "runsvdir":
             self._scan(process.argv[-1])

@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The examples of pages, and what is wrong with them by the code of this checkout: nothing of an example is run."""
+"""The examples of pages, and what is wrong with them by the code of this checkout: nothing of an example is run.
+
+A block that none of these checks knows is a problem too, so that no example goes unchecked.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,19 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.settings import Settings as Reconciler
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._lab import topology
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.settings import Settings as PullProxy
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.request import PLAYBOOKS
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.variables import known_names
 
@@ -33,6 +41,9 @@ _SEPARATORS = {"|", "||", "&", "&&", ";", "(", ")"}
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _OF_CONTROL_PLANES = "playbooks/vars/plane.yml"
 _STEP_KEYS = {"uses", "run"}
+# Keys by which files of Prometheus, Molecule, ansible-builder and AWX (an input, an injector) are known. Those check them.
+_OF_OTHERS = {"scrape_configs", "provisioner", "dependencies", "fields", "extra_vars"}
+_GROUP_KEYS = {"hosts", "vars", "children"}
 _ANY_OPTION = {"ansible.builtin.add_host", "ansible.builtin.set_fact"}  # of the reader's own names
 
 
@@ -53,6 +64,11 @@ def read_examples(page: str) -> list[Example]:
 
 
 # Consoles.
+
+
+def count_fences(page: str) -> int:
+    """Lines that begin or end a block, in any way that Markdown has."""
+    return len(re.findall(r"^[ >]*(?:```|~~~)", page, flags=re.MULTILINE))
 
 
 def read_commands(console: str) -> list[str]:
@@ -264,8 +280,49 @@ def _document_problems(document: Any, files: Sequence[str]) -> Iterator[str]:
     elif "plugin" in document:
         found = documented("inventory", document["plugin"])
         yield from option_problems(document, found["options"]) if found else [f"no inventory {document['plugin']}"]
-    else:
-        yield from _variable_problems(document)
+    elif all(isinstance(value, dict) and set(value) & _GROUP_KEYS for value in document.values()):
+        yield from _inventory_problems(document)
+    elif not _OF_OTHERS & set(document):
+        yield from _settings_problems(document)
+
+
+def _inventory_problems(groups: Mapping[str, Any]) -> Iterator[str]:
+    for group in groups.values():
+        yield from (f"a group has no {key}" for key in sorted(set(group) - _GROUP_KEYS))
+        for variables in (group.get("vars"), *group.get("hosts", {}).values()):
+            yield from _variable_problems(variables or {})
+        yield from _inventory_problems(group.get("children", {}))
+
+
+def _settings_problems(document: Mapping[str, Any]) -> Iterator[str]:
+    """Of variables, options of a module, a topology, or settings of a program: whichever has most of the names."""
+    best = max(_vocabularies(), key=lambda kind: len(set(document) & _vocabularies()[kind]))
+    yield from (f"no {best} has {name}" for name in document if name not in _vocabularies()[best])
+    if best == "topology":
+        yield from _topology_problems(document)
+
+
+@cache
+def _vocabularies() -> Mapping[str, frozenset[str]]:
+    modules = [name for name in _EVERY["module"] if name.startswith(COLLECTION)]
+    return {
+        "playbook or role": _variables(),
+        "topology": frozenset(topology._KEYS),
+        "settings of the reconciler": frozenset(field.name for field in fields(Reconciler)),
+        "settings of the pull proxy": frozenset(field.name for field in fields(PullProxy)),
+        **{f"module {name}": frozenset((documented("module", name) or {})["options"]) for name in sorted(modules)},
+    }
+
+
+def _topology_problems(document: Mapping[str, Any]) -> Iterator[str]:
+    not_given = dict.fromkeys(("name", "nodes", "addons", "ip_family"))
+    place = {"lab_dir": "/srv/lab", "target": "host", "bootstrap": "lab", "hosts": 2, "service_cidr": "10.96.0.0/16"}
+    rest = {"default_addons": topology.DEFAULT_ADDONS, "balloons": False, "sizes": {}}
+    rest["kubernetes_version"] = document.get("kubernetes_version", DEFAULT_KUBERNETES)
+    try:
+        topology.parse_request({**not_given, **place, **rest, "topology": document})
+    except BallastError as error:
+        yield str(error)
 
 
 def is_play(row: Any) -> bool:
@@ -274,19 +331,28 @@ def is_play(row: Any) -> bool:
 
 def _variable_problems(document: Mapping[str, Any]) -> Iterator[str]:
     """Of names that begin as the variables of a playbook or role do."""
-    names = frozenset(name for playbook in _playbooks() for name in playbook_variables(playbook))
-    names |= {name for path in (ROOT / "roles").iterdir() for name in role_variables(path.name)}
-    heads = tuple(
-        {f"{prefix}_" for one in PLAYBOOKS.values() for prefix in one.all_prefixes}
-        | {f"{path.name}_" for path in (ROOT / "roles").iterdir()}
-    )
-    yield from (f"no playbook or role has {name}" for name in document if name.startswith(heads) and name not in names)
+    unknown = (name for name in document if name.startswith(_heads()) and name not in _variables())
+    yield from (f"no playbook or role has {name}" for name in unknown)
+
+
+@cache
+def _variables() -> frozenset[str]:
+    names = {name for playbook in _playbooks() for name in playbook_variables(playbook)}
+    return frozenset(names | {name for path in (ROOT / "roles").iterdir() for name in role_variables(path.name)})
+
+
+@cache
+def _heads() -> tuple[str, ...]:
+    of_playbooks = {f"{prefix}_" for one in PLAYBOOKS.values() for prefix in one.all_prefixes} | {"lab_", "plane_"}
+    return tuple(sorted(of_playbooks | {f"{path.name}_" for path in (ROOT / "roles").iterdir()}))
 
 
 def _play_problems(play: Mapping[str, Any], files: Sequence[str]) -> Iterator[str]:
     imported = play.get("ansible.builtin.import_playbook", "")
     if imported and imported.removeprefix(COLLECTION) not in _playbooks() and imported not in files:
         yield f"there is no playbook {imported}"
+    if imported:
+        yield from _variable_problems(play.get("vars", {}))
     for row in play.get("roles", []):
         role = row if isinstance(row, dict) else {"role": row}
         name = role["role"]
@@ -326,10 +392,9 @@ def _task_problems(task: Any) -> Iterator[str]:
 
 
 def option_problems(given: Mapping[str, Any], options: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """Names, values of choices, and suboptions. Templates may be anything."""
-    by_name = {name: spec for option, spec in options.items() for name in (option, *spec.get("aliases", []))}
+    """Names that are no former ones, values of choices, and suboptions. Templates may be anything."""
     for name, value in given.items():
-        where, spec = f"{path}{name}", by_name.get(name)
+        where, spec = f"{path}{name}", options.get(name)
         if spec is None:
             yield f"there is no option {where}"
             continue

@@ -34,6 +34,7 @@ from .._core.host.local_files import not_root_error
 from .._core.host.local_host import LocalHost
 from .._core.text.errors import BallastError, Bug, HostError, Problems
 from .._core.text.redaction import redact_message, redact_result
+from .._core.text.run_messages import MESSAGES
 from .engine_cache.store import forget
 
 D = TypeVar("D")
@@ -89,10 +90,11 @@ def run_info(
     *,
     secret: bool = False,
     needs_root: Union[bool, Callable[[Params], bool]] = True,
+    one_of: Sequence[str] = (),
 ) -> None:
     """A module that reads, without a change: `read` returns what it returns, with `warnings` as texts. `secret` where that is keys, as its page says;
-    the caller keeps them out of the log. `needs_root` as of a Feature; it may depend on the parameters."""
-    module, host = _module(spec), LocalHost()
+    the caller keeps them out of the log. `needs_root` as of a Feature; it may depend on the parameters. At least `one_of` these is required."""
+    module, host = _module(spec, required_one_of=[one_of] if one_of else None), LocalHost()
     with _failing(module):
         _refuse_without_root(host, needs_root if isinstance(needs_root, bool) else needs_root(module.params))
         result = dict(read(host, module.params))
@@ -191,7 +193,7 @@ def _bring_about(request: Request[D], host: LocalHost, module: AnsibleModule) ->
     ctx = replace(ctx, progress=Progress(_sink(request.params, plan), feature=feature.name))
     with seconds.of("apply"):
         done = feature.engine.apply(plan, ctx)
-        _forget_events(request.params, host)
+        _forget_progress_log(request.params, host)
     return _verify(request, ctx, _changes(feature, done, module), module)
 
 
@@ -289,19 +291,19 @@ class Stages:
 
 def _sink(params: Params, plan: AnyPlan) -> Sink:
     """A run with nothing to do leaves no file behind, and a removal makes none in what it removes."""
-    if params.get("events"):
-        return FileSink(params["events"])
+    if params.get("progress_log"):
+        return FileSink(params["progress_log"])
     if plan.steps and params.get("state_dir") and not _is_removal(params):
-        return FileSink(_default_events(params))
+        return FileSink(_default_progress_log(params))
     return NullSink()
 
 
-def _forget_events(params: Params, host: Host) -> None:
+def _forget_progress_log(params: Params, host: Host) -> None:
     """Once the feature is removed, the progress log of earlier runs is removed too."""
     directory = params.get("state_dir")
     if directory and _is_removal(params):
         if read_mark(host, directory) is not None:
-            host.remove(_default_events(params))
+            host.remove(_default_progress_log(params))
         remove_emptied(host, directory)
 
 
@@ -314,7 +316,7 @@ def _is_removal(params: Params) -> bool:
     return bool(params.get("state") == "absent")
 
 
-def _default_events(params: Params) -> str:
+def _default_progress_log(params: Params) -> str:
     return os.path.join(params["state_dir"], "events.jsonl")
 
 
@@ -330,7 +332,7 @@ def _interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        raise HostError("interrupted", id="core-interrupted", remedy="run it again to go on") from error
+        raise HostError(**MESSAGES.texts("core-interrupted", where="outside of its steps")) from error
 
 
 @contextmanager
@@ -355,13 +357,7 @@ def _fail(module: AnsibleModule, error: BallastError, untouched: Sequence[str] =
 
 def _bug(error: Exception) -> Bug:
     """A mistake of this project as an error with a stable id. Its traceback goes to the log of this host."""
-    bug = Bug(
-        "an internal error of ballast.kube stopped the run",
-        id="core-bug",
-        found=repr(error),
-        remedy="report it with its traceback from this host's system log",
-        page="docs/reference/errors-core.md",
-    )
+    bug = Bug(**MESSAGES.texts("core-bug", found=repr(error)))
     bug.__cause__ = error
     return bug
 

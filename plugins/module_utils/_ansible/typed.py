@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.common.arg_spec import ModuleArgumentSpecValidator
 
 
 def read_typed(
     spec: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any], *, required_if: Sequence[Any] = ()
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values in the types of `spec`, with the defaults of what was not given; and what is wrong with them."""
+    """The values in the types of `spec`, with the defaults of what was not given; and what is wrong with them. Of former names, Ansible warns."""
     # Ansible writes defaults of suboptions into a default that is a dictionary, which is the spec's own.
-    result = ArgumentSpecValidator(deepcopy(dict(spec)), required_if=list(required_if)).validate(dict(values))
+    result = ModuleArgumentSpecValidator(deepcopy(dict(spec)), required_if=list(required_if)).validate(dict(values))
     return dict(result.validated_parameters), list(result.error_messages)

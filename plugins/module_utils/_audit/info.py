@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Optional, Union
 
+from .._core.engine.former_names import formerly
 from .._core.host.host import Host
 from .._core.host.names import MARK
 from .._core.text.errors import BallastError, Problems
@@ -57,8 +58,7 @@ SPEC: dict[str, Any] = {
     "audit_rules": {
         "type": "bool",
         "default": False,
-        "aliases": ["audit"],
-        "deprecated_aliases": [{"name": "audit", "version": "2.0.0", "collection_name": "ballast.kube"}],
+        **formerly("audit"),
     },
 }
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Optional
 
+from .._core.engine.events import PROGRESS_LOG
 from .._core.kube import connection
 from .._core.text.errors import BallastError, Problems
 from .._core.text.quantity import parse_quantity
@@ -56,7 +57,7 @@ SPEC: dict[str, Any] = {
     "priority": {"type": "str", "default": NEVER_PREEMPT, "choices": [NEVER_PREEMPT, NODE_CRITICAL]},
     "grow_timeout": {"type": "float", "default": 30.0},
     "image": {"type": "str"},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
 }
 
 

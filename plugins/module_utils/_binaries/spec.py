@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .._core.engine.events import PROGRESS_LOG
 from .families import FAMILIES
 from .request import SOURCES
 
@@ -50,5 +51,5 @@ READ: Mapping[str, Mapping[str, Any]] = {
 MAKE: Mapping[str, Mapping[str, Any]] = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     **READ,
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
 }

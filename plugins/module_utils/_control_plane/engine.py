@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Control planes of every profile and shape: their processes run as supervised services."""
+"""Control planes of every profile and deployment mode: their processes run as supervised services."""
 
 from __future__ import annotations
 

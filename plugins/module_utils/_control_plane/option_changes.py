@@ -42,7 +42,7 @@ def merge_with_existing(request: ControlPlaneRequest, state: State) -> ControlPl
 
 
 def _api_server_flags(request: ControlPlaneRequest, state: State) -> Optional[dict[str, str]]:
-    """The flags of the existing API server, of any profile and shape; None before the first start."""
+    """The flags of the existing API server, of any profile and deployment mode; None before the first start."""
     for component in API_SERVERS:
         flags = _flags_of(request, state, component)
         if flags is not None:

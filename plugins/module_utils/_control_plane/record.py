@@ -24,6 +24,7 @@ from .pki.pki import issue_client_certificate
 from .profiles.profiles import API_SERVER, ETCD, GENERIC_API_SERVER, HYPER_MINI, Choice, Flag
 
 _FILE = "plane.json"
+_STORED = {"deployment_mode": "shape"}  # the file keeps the key of earlier versions, which then read it too
 _SECONDS = 10  # of a request
 LOAD_BALANCER = "haproxy"
 LOAD_BALANCER_PATH = "/usr/sbin/haproxy"  # of Debian's, Fedora's and SUSE's packages
@@ -100,7 +101,9 @@ class Record:
     members: tuple[Member, ...]
 
     def as_text(self) -> str:
-        return json.dumps(asdict(self), indent=2) + "\n"
+        values = asdict(self)
+        values["choice"] = {_STORED.get(name, name): part for name, part in values["choice"].items()}
+        return json.dumps(values, indent=2) + "\n"
 
     def member(self, name: str) -> Member:
         return next(member for member in self.members if member.name == name)
@@ -181,8 +184,10 @@ def require_record(host: Host, state_dir: str) -> Record:
 def _parse(values: dict[str, Any]) -> Record:
     values.pop("client", "")  # the administrator's, in a record of an earlier version
     etcd = values.pop("etcd")
+    fields = {key: name for name, key in _STORED.items()}
     choice: dict[str, Any] = {
-        name: tuple(part) if isinstance(part, list) else part for name, part in values.pop("choice").items()
+        fields.get(key, key): tuple(part) if isinstance(part, list) else part
+        for key, part in values.pop("choice").items()
     }
     return Record(
         certificates=tuple(values.pop("certificates")),

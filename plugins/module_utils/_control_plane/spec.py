@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.engine.events import PROGRESS_LOG
+from .._core.engine.former_names import formerly
 from .profiles.arguments import PROGRAMS
 from .profiles.options import AUDIT_LEVELS, ENCRYPTION_PROVIDERS, NONE
-from .profiles.profiles import ETCD_CHOICES, FULL, PROFILES, SHAPES
+from .profiles.profiles import DEPLOYMENT_MODES, ETCD_CHOICES, FULL, PROFILES
 from .request import ABSENT_STATE, MEMBERS, PORTS, PRESENT, STOPPED
 
 READ: dict[str, dict[str, Any]] = {"state_dir": {"type": "path", "required": True}}
-INFO: dict[str, dict[str, Any]] = {**READ, "readiness": {"type": "bool", "default": False}}
+INFO: dict[str, dict[str, Any]] = {
+    "state_dir": {"type": "path"},
+    "plane_dir": {"type": "path"},
+    "readiness": {"type": "bool", "default": False},
+}
+INFO_ONE_OF = ("state_dir", "plane_dir")
 
 
 def _lists(*parts: str) -> dict[str, Any]:
@@ -24,11 +31,15 @@ def _lists(*parts: str) -> dict[str, Any]:
 
 MAKE: dict[str, dict[str, Any]] = {
     **READ,
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
     "state": {"type": "str", "choices": [PRESENT, STOPPED, ABSENT_STATE], "default": PRESENT},
     "name": {"type": "str", "default": "kubernetes"},
     "profile": {"type": "str", "choices": list(PROFILES), "default": FULL},
-    "shape": {"type": "str", "choices": list(SHAPES)},
+    "deployment_mode": {
+        "type": "str",
+        "choices": list(DEPLOYMENT_MODES),
+        **formerly("shape"),
+    },
     "crds": {"type": "bool", "default": True},
     "aggregation": {"type": "raw", "default": True},
     "aggregation_metrics": {"type": "str"},

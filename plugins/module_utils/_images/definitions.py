@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Optional
 
+from .._core.engine.events import PROGRESS_LOG
 from .._core.engine.plan import Value
 from .._core.text.errors import BallastError, Problems
 from .messages import MESSAGES
@@ -260,7 +261,7 @@ SPEC: dict[str, dict[str, Any]] = {
     "suite": {"type": "str"},
     "definitions": {"type": "list", "elements": "dict", "options": _DEFINITION_SPEC, "default": []},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
 }
 
 

@@ -32,7 +32,7 @@ from .._core.engine.plan import ABSENT, Plan, Recorded, Resource, State, Value
 from .._core.engine.shared_directory import SHARED_KINDS, shared_directory
 from .._core.engine.wait import Pending, Ready, wait
 from .._core.host.host import LOG_LIMIT, Host
-from .._core.host.names import run_directory
+from .._core.host.names import entry, run_directory
 from .._core.host.processes import age_seconds
 from .._core.service.cgroup import CGROUP_KINDS, Limits, cgroup, kill_processes
 from .._core.service.runit import stop_together
@@ -64,7 +64,7 @@ from .registries import mirror_resources
 from .restore import RESTORE_KINDS, restore_resources
 from .service_proxy import SERVICE_RULES_KINDS, find_missing_packages, service_proxy_resources
 from .services import services, services_of
-from .view import CONTAINERD_STATE, KUBELET_ROOT, MOUNT_POINTS, is_of_host
+from .view import CONTAINERD_STATE, KUBELET_ROOT, MOUNT_POINTS, is_of_host, root_of
 
 BINARIES = (
     *("containerd", "containerd-shim-runc-v2", "ctr", "kubelet", "kube-proxy"),
@@ -238,6 +238,7 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
             *_network_resources(desired, instance),
             _run_directory(desired, instance),
             _in_use(_mount_namespace(desired, instance), instance, host),
+            _entry(desired, instance),
             *image_seed(desired.state_dir, f"{home_of(desired, instance)}/containerd", desired.archives, group=group),
             *service_proxy_resources(desired, instance, group=group),
             *(
@@ -406,6 +407,13 @@ def _mount_namespace(desired: InstancesRequest, instance: Instance) -> Resource:
         ],
     }
     return Resource("mountns", target, value, title=f"mount namespace {target}", group=_group(instance))
+
+
+def _entry(desired: InstancesRequest, instance: Instance) -> Resource:
+    """An inventory names the interpreter by it: where the become plugin was left out, the host has no such file, and the task fails
+    rather than run there."""
+    target = f"{root_of(home_of(desired, instance))}{entry(desired.unit(instance))}"
+    return Resource("symlink", target, {"to": "/"}, title=f"link {target}", group=_group(instance))
 
 
 def _in_use(mountns: Resource, instance: Instance, host: Host) -> Resource:

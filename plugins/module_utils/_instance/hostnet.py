@@ -19,6 +19,7 @@ from typing import Any
 
 from .._core.engine.context import Context
 from .._core.engine.engine import ResourceEngine
+from .._core.engine.events import PROGRESS_LOG
 from .._core.engine.kinds import BASE_KINDS, Kind, list_held_settings, sysctl_minimum, sysctl_path
 from .._core.engine.plan import ABSENT, Recorded, Resource, State, Value
 from .._core.host.host import Host
@@ -36,7 +37,7 @@ from .restore import RESTORE_KINDS, restore_resources
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
     "state_dir": {"type": "path", "required": True},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
     "lab": {"type": "str", "default": "lab"},
     "bridge": {"type": "str"},
     "address": {"type": "str"},

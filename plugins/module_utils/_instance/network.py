@@ -75,7 +75,9 @@ class BridgeKind:
     """`{address, mac, up}`: a bridge that is up and carries one address, `10.97.0.1/24`, or one of each IP family with a comma between.
 
     Its link address is set: otherwise a bridge takes the lowest of its ports', which changes when a port is added, and the
-    nodes attached before send to the old address until their neighbour entry expires, about 45 seconds.
+    nodes attached before send to the old address until their neighbour entry expires, about 45 seconds. It is set as the
+    bridge is made: systemd-udevd gives a link whose address is the kernel's own choice another one, some time after it appeared
+    (systemd.link(5), MACAddressPolicy).
     """
 
     exclusive = True
@@ -90,7 +92,7 @@ class BridgeKind:
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         settings = fields(after)
         if before == ABSENT:
-            _ip(ctx.host, "link", "add", target, "type", "bridge")
+            _ip(ctx.host, "link", "add", target, "address", str(settings["mac"]), "type", "bridge")
         else:
             _ip(ctx.host, "addr", "flush", "dev", target, "scope", "global")
         for address in split(str(settings["address"])):

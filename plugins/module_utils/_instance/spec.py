@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.engine.events import PROGRESS_LOG
 from .model import KUBE_PROXIES, PROXY_BACKENDS, RUNTIMES, TAINT_EFFECTS
 
 _TAINT: dict[str, Any] = {
@@ -61,7 +62,7 @@ _PROXIES: dict[str, Any] = {
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": "present", "choices": ["present", "stopped", "absent"]},
     "state_dir": {"type": "path", "required": True},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
     "lab": {"type": "str", "default": "lab"},
     "instances": {"type": "list", "elements": "dict", "options": _INSTANCE},
     "bridge": {"type": "str"},

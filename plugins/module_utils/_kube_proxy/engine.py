@@ -31,7 +31,7 @@ from .._core.engine.engine import Finding, JournalEngine
 from .._core.engine.kinds import BASE_KINDS, Kind, digest, directory, fields, file
 from .._core.engine.plan import ABSENT, Plan, Policy, Recorded, Resource, Step, Value
 from .._core.engine.shared_directory import SHARED_KINDS
-from .._core.host.names import join_name
+from .._core.host.names import join_name, without_entry
 from .._core.service.cgroup import CGROUP_KINDS, Limits, cgroup
 from .._core.service.sandbox import Sandbox
 from .._core.service.service import Service, service, supervisor
@@ -309,7 +309,7 @@ def _watchdog(desired: KubeProxyRequest, state: KubeProxyState) -> list[Resource
     task = {"params": desired.params, "confirm_within": desired.confirm_within}
     runs = Service(
         name=f"{name}-guard",
-        argv=(sys.executable, path, desired.state_dir),
+        argv=(without_entry(sys.executable), path, desired.state_dir),
         log=os.path.join(place, watchdog_files.LOG),
         cgroup=f"{name}/guard",
         netns=state.network,

@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Any
 
 from .._core.host.host import Host
+from .._core.host.names import without_entry
 from .._core.host.processes import list_processes, pod_uid
 from .._core.text.errors import BallastError
 from .._core.text.json_text import parse_json
@@ -171,7 +172,7 @@ def _ask(host: Host, ways: Iterable[_Way], targets: Sequence[Target]) -> tuple[s
     for enter in ways:
         try:
             done = host.run(
-                [*enter, sys.executable, "-I", "-c", _PROGRAM],
+                [*enter, without_entry(sys.executable), "-I", "-c", _PROGRAM],
                 stdin=json.dumps(request).encode(),
                 timeout=10 + _SECONDS * len(targets),
             )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from .._core.engine.former_names import formerly
 from .._core.engine.plan import Resource, State
 from .._core.text.errors import BallastError, Problems
 from .._rules.config_keys import check_config
@@ -57,8 +58,7 @@ INFO_SPEC: dict[str, Any] = {
     "audit_rules": {
         "type": "bool",
         "default": False,
-        "aliases": ["audit"],
-        "deprecated_aliases": [{"name": "audit", "version": "2.0.0", "collection_name": "ballast.kube"}],
+        **formerly("audit"),
     },
     "readiness": {"type": "bool", "default": False},
 }

@@ -111,8 +111,8 @@ OWNERS = (
         title="Canonical Kubernetes",
         runs="Canonical Kubernetes runs kube-proxy as a service of its snap, and writes its arguments",
         kube_proxy="give extra-node-kube-proxy-args (--proxy-mode) at `k8s bootstrap` and `k8s join-cluster`",
-        image_pulls="give extra-node-kubelet-args (serialize-image-pulls, registry-qps, registry-burst) and "
-        "extra-node-containerd-config at `k8s bootstrap` and `k8s join-cluster`",
+        image_pulls="give extra-node-kubelet-args (serialize-image-pulls, registry-qps, registry-burst; maxParallelImagePulls has no "
+        "flag) and extra-node-containerd-config at `k8s bootstrap` and `k8s join-cluster`",
         source="k8s-snap's page of its bootstrap file",
     ),
     Owner(

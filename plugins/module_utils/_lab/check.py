@@ -20,7 +20,7 @@ from typing import Any, Union
 from .._control_plane.pki.identities import LAB_CHECK, LAB_NAMESPACE
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
-from .._core.engine.events import Progress
+from .._core.engine.events import PROGRESS_LOG, Progress
 from .._core.engine.kinds import BASE_KINDS, Kind
 from .._core.engine.plan import Recorded, Resource
 from .._core.engine.wait import Impossible, Pending, Ready, wait
@@ -50,7 +50,7 @@ _HOPELESS = ("ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigErro
 
 SPEC: dict[str, Any] = {
     "state_dir": {"type": "path", "required": True},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
     "lab_dir": {"type": "path", "default": "/var/lib/ballast/lab"},
     "kubectl": {"type": "path", "required": True},
     "lab": {"type": "dict", "required": True},

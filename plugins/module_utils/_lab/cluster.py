@@ -11,14 +11,12 @@ lies in a virtual machine: as the administrator of the lab's kubeconfig.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Optional, Protocol
 
-from .._control_plane.pki.identities import Identity, reader_of, writer_of
+from .._control_plane.pki.identities import SECONDS, Identity, reader_of, writer_of
 from .._control_plane.record import Record, load_record
-from .._control_plane.rights import ensure_rights, kubeconfig_of
+from .._control_plane.rights import ensure_rights
 from .._core.host.host import Host
 from .._core.kube.client import Api
 from .._core.kube.connection import connect
@@ -39,32 +37,36 @@ class Cluster(Protocol):
     def writer(self, host: Host, path: str) -> Api:
         """A client that may change the object at `path`."""
 
-    def lend(self, host: Host) -> AbstractContextManager[str]:
-        """The path of a kubeconfig for kubectl, valid for the block."""
-
 
 @dataclass(frozen=True)
 class OwnCluster:
     record: Record
     identity: Identity
     _have_rights: set[Identity] = field(default_factory=set, compare=False)  # of this run
+    # With the time at which each was made, by the host's clock.
+    _clients: dict[Identity, tuple[float, Api]] = field(default_factory=dict, compare=False)
 
     @property
     def kubeconfig(self) -> str:
         return self.record.kubeconfig
 
     def reader(self, host: Host, path: str) -> Api:
-        return self.record.api(host, reader_of(path, self.identity))
+        return self._client(host, reader_of(path, self.identity))
 
     def writer(self, host: Host, path: str) -> Api:
         writer = writer_of(path, self.identity)
         if writer not in self._have_rights:
             ensure_rights(host, self.record, writer)
             self._have_rights.add(writer)
-        return self.record.api(host, writer)
+        return self._client(host, writer)
 
-    def lend(self, host: Host) -> AbstractContextManager[str]:
-        return kubeconfig_of(host, self.record, self.identity)
+    def _client(self, host: Host, identity: Identity) -> Api:
+        """One for half of the validity of its certificate."""
+        made, client = self._clients.get(identity, (0.0, None))
+        if client is None or not 0 <= host.now() - made < SECONDS / 2:
+            made, client = host.now(), self.record.api(host, identity)
+            self._clients[identity] = (made, client)
+        return client
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,6 @@ class KubeadmCluster:
 
     def writer(self, host: Host, path: str) -> Api:
         return connect(host, self.kubeconfig)
-
-    @contextmanager
-    def lend(self, host: Host) -> Iterator[str]:
-        yield self.kubeconfig
 
 
 def open_cluster(host: Host, place: str, identity: Identity) -> Optional[Cluster]:

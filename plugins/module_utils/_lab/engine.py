@@ -19,6 +19,7 @@ from .._binaries.families import DEFAULT_KUBERNETES
 from .._binaries.request import GO
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
+from .._core.engine.events import PROGRESS_LOG
 from .._core.engine.kinds import BASE_KINDS, Kind, file
 from .._core.engine.ownership import discard, is_ours, require_ours
 from .._core.engine.plan import Plan, Recorded, Resource, State
@@ -85,7 +86,7 @@ SPEC: dict[str, Any] = {
     },
     **PROGRAMS_SPEC,
     "archive": {"type": "path"},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
 }
 
 INFO_SPEC: dict[str, Any] = {"lab_dir": {"type": "path", "default": "/var/lib/ballast/lab"}}

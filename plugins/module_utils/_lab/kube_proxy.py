@@ -17,6 +17,7 @@ from typing import Any
 from .._control_plane.pki.identities import LAB_KUBE_PROXY
 from .._core.engine.context import Context
 from .._core.engine.engine import ResourceEngine
+from .._core.engine.events import PROGRESS_LOG
 from .._core.engine.kinds import Kind
 from .._core.engine.plan import Resource
 from .._core.text.ip_families import is_ipv6, split
@@ -33,7 +34,7 @@ _BINDING = "kubeadm:node-proxier"
 
 SPEC: dict[str, Any] = {
     "state_dir": {"type": "path", "required": True},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
     "plane_dir": {"type": "path", "required": True},
     "api_server": {"type": "str", "required": True},
     "cluster_cidr": {"type": "str", "required": True},

@@ -33,6 +33,7 @@ from .._core.service.supervisor_cgroup import SUPERVISORS
 from .._core.service.systemd import UNIT_DIRECTORY
 from .._core.text.errors import HostError
 from .._core.text.naming import format_name
+from .._core.text.service_messages import MESSAGES
 from .._instance.engine import KERNEL_MODULES
 from .._instance.hostnet import PUBLISHED
 from .._instance.mounts import MOUNT_KINDS
@@ -206,12 +207,7 @@ class LostProcessKind(_Removable):
         process = _process_id(target)
         ctx.host.signal(process, 9)
         if not wait_until(ctx.host, lambda: has_ended(ctx.host, process), seconds=_KILL_SECONDS, interval=0.05):
-            raise HostError(
-                f"process {process.pid} did not end",
-                id="core-processes-stay",
-                remedy="find what it waits for: cat /proc/PID/stack; then run the same command again",
-                page="docs/reference/errors-core.md",
-            )
+            raise HostError(**MESSAGES.texts("core-processes-stay", what=f"process {process.pid}"))
 
 
 class LostUnitKind(_Removable):

@@ -37,11 +37,11 @@ class ManifestKind:
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
-        self._written: tuple[Optional[Context[Any]], dict[str, Cluster]] = (None, {})  # in one run, by place
+        self._opened: tuple[Optional[Context[Any]], dict[str, Cluster]] = (None, {})  # in one run, by place
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         place, path = target.split(" ")
-        cluster = open_cluster(ctx.host, place, self._identity)
+        cluster = self._cluster(ctx, place)
         try:
             manifest = None if cluster is None else cluster.reader(ctx.host, path).find(path)
         except PeerError:
@@ -53,7 +53,7 @@ class ManifestKind:
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         place, path = target.split(" ")
-        cluster = self._cluster_to_write(ctx, place)
+        cluster = self._cluster(ctx, place)
         if cluster is None:
             raise MESSAGES.error("lab-none", directory=os.path.dirname(place))
         manifest = fields(after)
@@ -85,11 +85,11 @@ class ManifestKind:
             with suppress(Refused):
                 writer.delete(path)
 
-    def _cluster_to_write(self, ctx: Context[Any], place: str) -> Optional[Cluster]:
-        """One for all objects of a run: it makes sure of its rights once."""
-        run, clusters = self._written
+    def _cluster(self, ctx: Context[Any], place: str) -> Optional[Cluster]:
+        """One for all objects of a run: it has one certificate, and makes sure of its rights once."""
+        run, clusters = self._opened
         if run is not ctx:
-            self._written = (ctx, clusters := {})
+            self._opened = (ctx, clusters := {})
         if place not in clusters:
             cluster = open_cluster(ctx.host, place, self._identity)
             if cluster is None:

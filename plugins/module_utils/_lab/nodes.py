@@ -20,6 +20,7 @@ from .._control_plane.record import Record, load_record
 from .._control_plane.rights import ensure_rights, kubeconfig_of
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
+from .._core.engine.events import PROGRESS_LOG
 from .._core.engine.kinds import Kind, fields
 from .._core.engine.plan import ABSENT, Resource, Value
 from .._core.host.host import Host
@@ -34,7 +35,7 @@ _DRAIN_FLAGS = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--s
 
 SPEC: dict[str, Any] = {
     "state_dir": {"type": "path", "required": True},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
     "plane_dir": {"type": "path", "required": True},
     "kubectl": {"type": "path", "required": True},
     "nodes": {

@@ -30,9 +30,10 @@ from .._core.engine.shared_directory import shared_directory
 from .._core.host.cgroup_paths import cgroup_hierarchies, slice_unit
 from .._core.host.host import Host
 from .._core.host.names import MARK, join_name, link_name, run_directory
-from .._core.host.processes import OWN_UIDS, is_of, is_of_root, list_processes, read_command
+from .._core.host.processes import OWN_UIDS, is_of, is_of_root, list_processes, read_command, started_for
 from .._core.text.errors import HostError, shorten
 from .._core.text.json_text import parse_json
+from .._core.text.run_messages import MESSAGES
 
 REGISTRY = "/var/lib/ballast/labs"
 _SUFFIX = ".json"
@@ -60,13 +61,7 @@ def read_registration(host: Host, name: str) -> Optional[str]:
     try:
         return str(parse_json(data)["lab_dir"])
     except (ValueError, KeyError, TypeError) as error:
-        raise HostError(
-            f"{path} does not record a directory for the name {name}",
-            id="core-registry",
-            found=str(error),
-            remedy='write {"lab_dir": "DIRECTORY"} into it, or remove it if no resource of that name remains',
-            page="docs/reference/errors-core.md",
-        ) from error
+        raise HostError(**MESSAGES.texts("core-registry", found=str(error), path=path, name=name)) from error
 
 
 def list_directories(host: Host) -> list[tuple[str, str]]:
@@ -139,9 +134,9 @@ def _processes(host: Host, places: tuple[str, ...]) -> Iterator[str]:
     Not what this run came from: a script of a shell names such paths too, and waits for the run.
     """
     running = {process.pid: process for process in list_processes(host)}
-    pid = int(host.readlink("/proc/self") or 0)
-    while pid in running:
-        pid = running.pop(pid).parent
+    for pid in (int(host.readlink("/proc/self") or 0), started_for(host)):
+        while pid in running:
+            pid = running.pop(pid).parent
     for process in running.values():
         words = read_command(host, process.id) if is_of_root(process) or is_of(process, OWN_UIDS) else []
         if any(part.startswith(places) for word in words for part in re.split("[=:]", word)):

@@ -23,6 +23,7 @@ from typing import Any, Optional
 
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
+from .._core.engine.events import PROGRESS_LOG
 from .._core.engine.kinds import Kind, fields
 from .._core.engine.ownership import DIRECTORY, adopt_directory, claim, remove_marked_directory
 from .._core.engine.plan import ABSENT, Resource, Value
@@ -48,7 +49,7 @@ SPEC: Mapping[str, Mapping[str, Any]] = {
     "packages": {"type": "list", "elements": "str", "default": []},
     "mirror": {"type": "str"},
     "cache_dir": {"type": "path", "default": CACHE_DIR},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
 }
 
 

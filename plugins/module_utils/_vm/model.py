@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from .._core.engine.events import PROGRESS_LOG
 from .._core.host.names import LINK_NAME_MAX, is_name, link_name
 from .._core.text.errors import BallastError, Problems
 from .engines import ENGINES, UML_KERNELS, Disk, Engine, Machine, engines
@@ -40,7 +41,7 @@ _MACHINE_SPEC: Mapping[str, Mapping[str, Any]] = {
 SPEC: Mapping[str, Mapping[str, Any]] = {
     "state": {"type": "str", "default": "present", "choices": ["present", "stopped", "absent"]},
     "state_dir": {"type": "path", "required": True},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
     "engine": {"type": "str", "default": AUTO, "choices": [AUTO, *ENGINES]},
     "uml_kernel": {"type": "str", "default": UML_KERNELS[0], "choices": list(UML_KERNELS)},
     "image": {"type": "path"},

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,6 @@ import yaml
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Host
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
-from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.cleanup.engine import SPEC as CLEANUP_SPEC
-from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.request import SPEC as KUBE_PROXY_SPEC
 
 from .messages import MESSAGES
 
@@ -28,9 +27,9 @@ ROOT = Path(__file__).resolve().parents[3]
 OWN = "plugins/plugin_utils/fleet/variables.yml"
 # Options that a playbook chooses.
 _CHOSEN = {"kube_proxy": {"state"}}
-_SPECS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
-    "kube_proxy": (KUBE_PROXY_SPEC, CLEANUP_SPEC),
-}
+# Modules of these names have the options; they are imported for the playbooks that need them, as that takes half a second.
+_SPECS = {"kube_proxy": ("_kube_proxy.request", "_kube_proxy.cleanup.engine")}
+_MODULE_UTILS = "ansible_collections.ballast.kube.plugins.module_utils"
 _ROLES = {"image_pull_proxy": "image_pull_proxy", "balloons": "balloons", "readiness": "readiness"}
 _FILES = {"lab": "playbooks/vars/lab.yml"}
 # How names that are meant for a prefix begin, where it is not PREFIX_.
@@ -51,7 +50,8 @@ def _own_names(own: Mapping[str, Any], prefix: str) -> Iterable[str]:
 
 
 def _names(host: Host, prefix: str) -> Iterable[str]:
-    for spec in _SPECS.get(prefix, ()):
+    for module in _SPECS.get(prefix, ()):
+        spec = import_module(f"{_MODULE_UTILS}.{module}").SPEC
         yield from (f"{prefix}_{option}" for option in spec if option not in _CHOSEN.get(prefix, ()))
     if prefix in _ROLES:
         specs = _document(host, f"roles/{_ROLES[prefix]}/meta/argument_specs.yml")["argument_specs"]

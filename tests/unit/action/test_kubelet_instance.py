@@ -58,18 +58,19 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return found
 
 
-def run(machine: Machine, events: Path, *, check_mode: bool = False) -> dict[str, Any]:
+def run(machine: Machine, events: Path, *, name: str = "progress_log", check_mode: bool = False) -> dict[str, Any]:
     action = ActionModule.__new__(ActionModule)
-    arguments = {"state_dir": "/var/lib/ballast/lab/nodes", "events": str(events)}
+    arguments = {"state_dir": "/var/lib/ballast/lab/nodes", name: str(events)}
     action._task = SimpleNamespace(args=arguments, check_mode=check_mode)
     action._connection = machine
     action._templar = SimpleNamespace(template=lambda value: value)
     return action.run(task_vars={})
 
 
-def test_what_the_module_tells_there_is_told_here(machine: Machine, tmp_path: Path) -> None:
-    assert run(machine, tmp_path / "events.jsonl") == {"changed": True}
-    assert "events" not in machine.module_args, "a path of this machine"
+@pytest.mark.parametrize("name", ["progress_log", "events"])
+def test_what_the_module_tells_there_is_told_here(machine: Machine, name: str, tmp_path: Path) -> None:
+    assert run(machine, tmp_path / "events.jsonl", name=name) == {"changed": True}
+    assert machine.module_args[name] is None, "a path of this machine"
     assert machine.asked[0] == f"tail -c +1 -- {THERE}"
     told = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [event["text"] for event in told][-1] == "Ready"
@@ -79,7 +80,7 @@ def test_what_the_module_tells_there_is_told_here(machine: Machine, tmp_path: Pa
 def test_on_this_machine_the_module_writes_the_file_itself(machine: Machine, tmp_path: Path) -> None:
     machine.transport = "local"
     run(machine, tmp_path / "events.jsonl")
-    assert machine.module_args["events"] == str(tmp_path / "events.jsonl")
+    assert machine.module_args["progress_log"] == str(tmp_path / "events.jsonl")
     assert machine.asked == []
 
 

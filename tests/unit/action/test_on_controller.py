@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from ansible_collections.ballast.kube.plugins.action.kubelet_instance import ActionModule as KubeletInstance
 from ansible_collections.ballast.kube.plugins.action.lab_record import ActionModule
 from ansible_collections.ballast.kube.plugins.plugin_utils import on_controller
+from ansible_collections.ballast.kube.plugins.plugin_utils.module_server import Ended
 from scripts.architecture import Code
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -80,6 +82,40 @@ def test_on_the_controller_a_module_is_started_from_its_files(kind: Any, tmp_pat
     assert directory not in line, "arguments are no words of a command: others could read them"
 
 
+def test_the_interpreter_of_a_node_instance_is_the_one_of_its_host_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(become="ballast.kube.instance", pipelining=True)
+    ways: list[str] = []
+
+    def run(self: Any, line: str, in_data: bytes) -> dict[str, Any]:
+        ways.append(line)
+        return {"rc": 0, "stdout": "{}", "stderr": ""}
+
+    monkeypatch.setattr("ansible.plugins.action.ActionBase._low_level_execute_command", run)
+    outcome_of(machine, {"ansible_python_interpreter": f"/.ballast-lab-n1{sys.executable}"}, lab_dir="/none")
+    assert f" /.ballast-lab-n1{sys.executable} -P -B -c " in ways[0], "by the path that only the instance has"
+
+
+def test_where_nothing_is_in_between_the_server_of_the_run_starts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directories: list[str] = []
+
+    def run_module(module: str, given: bytes, directory: str, *, owner: int) -> Ended:
+        directories.append(directory)
+        arguments = json.loads(given)["ANSIBLE_MODULE_ARGS"]
+        return Ended(0, json.dumps({"module": module, "given": arguments}).encode(), b"")
+
+    monkeypatch.setattr("ansible.plugins.action.ActionBase._compute_environment_string", lambda self: "")
+    monkeypatch.setattr(on_controller.module_server, "run_module", run_module)
+    monkeypatch.setattr(on_controller.constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    machine = Machine()
+    outcome = outcome_of(machine, HERE, lab_dir="/none")
+    assert (outcome["module"].rpartition(".")[2], outcome["given"]) == ("lab_info", {"lab_dir": "/none"})
+    assert (machine.lines, directories) == ([], [str(tmp_path)])
+    outcome_of(Machine(become="sudo", pipelining=True), HERE, lab_dir="/none")
+    assert directories == [str(tmp_path)], "as another user it is started by sudo"
+
+
 @pytest.mark.parametrize(
     ("machine", "variables", "seconds"),
     [
@@ -119,7 +155,7 @@ def test_progress_is_shown_of_what_runs_on_this_machine(
 ) -> None:
     paths: list[str] = []
     monkeypatch.setattr(on_controller, "run_shown", lambda path, run: paths.append(path) or dict(PACKED))
-    outcome_of(machine, variables, seconds=seconds, state_dir="/lab/nodes", events="/lab/events.jsonl")
+    outcome_of(machine, variables, seconds=seconds, state_dir="/lab/nodes", progress_log="/lab/events.jsonl")
     assert paths == [wanted]
 
 

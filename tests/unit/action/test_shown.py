@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import FileSink, Progress
 from ansible_collections.ballast.kube.plugins.plugin_utils import relay, shown
-from ansible_collections.ballast.kube.plugins.plugin_utils.on_controller import events_path
+from ansible_collections.ballast.kube.plugins.plugin_utils.on_controller import progress_log_path
 from ansible_collections.ballast.kube.plugins.plugin_utils.relay import read_here, size_here
 from ansible_collections.ballast.kube.plugins.plugin_utils.shown import run_shown
 
@@ -80,10 +80,12 @@ def test_files_of_other_users_links_and_pipes_are_not_read(tmp_path: Path, monke
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [
+        ({"progress_log": "/lab/events.jsonl", "state_dir": "/lab/nodes"}, "/lab/events.jsonl"),
         ({"events": "/lab/events.jsonl", "state_dir": "/lab/nodes"}, "/lab/events.jsonl"),
+        ({"events": "/former", "progress_log": "/lab/events.jsonl"}, "/former"),
         ({"state_dir": "/lab/nodes"}, "/lab/nodes/events.jsonl"),
         ({"path": "/x"}, ""),
     ],
 )
 def test_the_file_is_the_one_that_the_module_writes(arguments: dict[str, Any], wanted: str) -> None:
-    assert events_path(arguments) == wanted
+    assert progress_log_path(arguments) == wanted

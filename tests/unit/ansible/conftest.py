@@ -48,6 +48,7 @@ def _root(monkeypatch: pytest.MonkeyPatch) -> None:
 def started(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     # Other tests of this process import the controller's side, which would take the warnings.
     monkeypatch.setattr("ansible.module_utils._internal.is_controller", False)
+    monkeypatch.setattr("ansible.module_utils.common.warnings._global_deprecations", {})  # of this process
 
     def run(start: Callable[[], None], **params: Any) -> Ran:
         with patch_module_args(params), pytest.raises(SystemExit) as ended:

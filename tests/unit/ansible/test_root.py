@@ -43,7 +43,6 @@ WITHOUT_ROOT = {
     "lab_info",
     "lab_kubeconfig",
     "node_credentials_info",
-    "plane_info",
     "readiness_info",
     "service_proxy_daemonset",
     "service_rules_info",  # of a dump or a compiler

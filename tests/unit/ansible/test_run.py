@@ -256,9 +256,18 @@ def test_progress_is_told_in_the_state_directory_or_where_it_is_asked_for(
         ("done", "toy", "node n1"),
     }
     assert len(rows) == len(made) + 1
-    changed = ran(lambda: loop.run(feature()), content="two", events=str(tmp_path / "other/events.jsonl")).result
+    changed = ran(lambda: loop.run(feature()), content="two", progress_log=str(tmp_path / "other/events.jsonl")).result
     assert (tmp_path / "other/events.jsonl").read_text().count("\n") == len(changed["steps"]) + 1 > 1
     assert (tmp_path / "state/events.jsonl").read_text().count("\n") == len(made) + 1
+
+
+def test_the_former_name_of_the_progress_log_is_read_with_a_warning(ran: Callable[..., Ran], tmp_path: Path) -> None:
+    found = ran(lambda: loop.run(feature()), events=str(tmp_path / "other//events.jsonl")).result
+    assert (tmp_path / "other/events.jsonl").read_text().count("\n") == len(found["steps"]) + 1
+    assert not (tmp_path / "state/events.jsonl").exists()
+    warnings = json.dumps(found["deprecations"])  # its form is Ansible's own
+    assert "Alias 'events' is deprecated" in warnings
+    assert '"2.0.0"' in warnings
 
 
 def test_a_removal_leaves_nothing_not_even_its_events(ran: Callable[..., Ran], tmp_path: Path) -> None:

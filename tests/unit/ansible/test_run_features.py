@@ -215,7 +215,7 @@ def test_what_is_taken_away_comes_last_and_in_reverse(
 
 
 def test_progress_is_told_where_each_feature_has_its_own(machine: Machine, tmp_path: Path) -> None:
-    machine(one={}, two={"events": str(tmp_path / "elsewhere/events.jsonl")})
+    machine(one={}, two={"progress_log": str(tmp_path / "elsewhere/events.jsonl")})
     for path in (tmp_path / "one/state/events.jsonl", tmp_path / "elsewhere/events.jsonl"):
         assert [json.loads(line)["kind"] for line in path.read_text().splitlines()] == ["started"] * 3 + ["done"]
     assert not (tmp_path / "two/state/events.jsonl").exists()

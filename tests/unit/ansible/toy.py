@@ -15,6 +15,7 @@ from typing import Any, Optional
 from ansible_collections.ballast.kube.plugins.module_utils._ansible import run as loop
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.engine import Finding, ResourceEngine
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import PROGRESS_LOG
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import from_options
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import BASE_KINDS, Kind, directory, file
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Resource, State
@@ -22,7 +23,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors imp
 
 SPEC = {
     "state_dir": {"type": "path", "required": True},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
     "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
     "content": {"type": "str", "default": "one"},
     "key": {"type": "str", "default": "secret", "no_log": True},

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.ballast.kube.plugins.module_utils._binaries import golang
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import (
     COMPONENTS,
     DEFAULT_KUBERNETES,
@@ -257,3 +258,12 @@ def test_the_roles_variables_are_the_modules_options():
     assert {name[len(prefix) :] for name in spec} == set(MAKE) - {"toolchain_dir"}
     for name in ("version", "source", "families", "components", "cache_dir", "state"):
         assert defaults[prefix + name] == MAKE[name]["default"], name
+
+
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/binaries.md", "docs/quick-start.md", "roles/kubernetes_binaries/README.md"]
+)
+def test_the_go_that_a_page_names_is_enough_for_every_family(name):
+    modules = [(folder / "go.mod").read_text() for folder in FOLDERS]
+    needs = max((golang.least_version(module) for module in modules), key=golang.numbers)
+    assert set(re.findall(r"Go (\d[\d.]*) or\s+later", (ROOT / name).read_text())) == {needs}

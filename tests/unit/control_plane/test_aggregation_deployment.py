@@ -160,8 +160,8 @@ def test_without_a_list_nothing_of_the_list_stays_and_the_agent_keeps_the_condit
         # kube-apiserver and hyper-mini have kube-aggregator's controller.
         ({"profile": "full"}, False),
         ({"profile": "hyper-mini"}, False),
-        ({"profile": "generic", "shape": "all_in_one"}, False),
-        ({"profile": "minimal", "shape": "all_in_one"}, False),
+        ({"profile": "generic", "deployment_mode": "all_in_one"}, False),
+        ({"profile": "minimal", "deployment_mode": "all_in_one"}, False),
         ({"profile": "hyper-mini", "aggregation": False}, False),
         ({"profile": "generic"}, True),
         ({"profile": "minimal"}, True),

@@ -32,6 +32,7 @@ class TestBackup:
         told_beside = json.loads(machine.host.text(f"{ARCHIVE}.json"))
         assert (told_beside["revision"], told_beside["keys"]) == (212, 193)
         assert told_beside["kubernetes_version"] == "1.37.1"
+        assert told_beside["deployment_mode"] == json.loads(held["backup.json"])["shape"] == "separate"
         assert told_beside["archive_sha256"] == hashlib.sha256(machine.host.read(ARCHIVE)).hexdigest()
         assert "PRIVATE" not in machine.host.text(f"{ARCHIVE}.json")
         assert machine.host.listdir("/var/backups") == ["plane.tar", "plane.tar.json"]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from typing import Any
 
@@ -205,6 +206,12 @@ def test_without_an_authority_nothing_is_asked(machine: Machine, name: str) -> N
     with pytest.raises(PeerError) as caught:
         record(machine).ask(machine.host, "/version")
     assert caught.value.id == "plane-no-authority"
+
+
+def test_a_record_keeps_the_key_of_versions_before(machine: Machine) -> None:
+    choice = json.loads(machine.host.text(f"{STATE_DIR}/plane.json"))["choice"]
+    assert "deployment_mode" not in choice
+    assert record(machine).choice.deployment_mode == choice["shape"] == "separate"
 
 
 def test_a_record_of_a_version_before_is_read(machine: Machine) -> None:

@@ -21,12 +21,23 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.proces
 )
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.profiles.profiles import compose
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.record import load_record
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.request import PORTS
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from tests.unit.control_plane.fake_etcd import DB, Tools, database
 from tests.unit.control_plane.given import BIN_DIR, ENDPOINT, STATE_DIR, Machine, desired
 from tests.unit.fakes import FakeHost, Node, json_answer
 
 READS = ("maintenance/status", "cluster/member/list", "maintenance/alarm", "kv/range")
+RECORD = {
+    "version": 1,
+    "plane_dir": "/planes/one",
+    "name": "one",
+    "kubernetes_version": "1.37.1",
+    "address": "10.97.1.1",
+    "ports": PORTS,
+    "options": {"profile": "generic"},
+}
 HEALTH = "https://10.97.1.1:10257/healthz"
 
 
@@ -100,7 +111,7 @@ class TestWhole:
     def test_everything_is_told_and_nothing_differs(self, machine):
         found = read(machine)
         assert found["drift"] == []
-        assert (found["state"], found["profile"], found["shape"]) == ("running", "generic", "separate")
+        assert (found["state"], found["profile"], found["deployment_mode"]) == ("running", "generic", "separate")
         assert {each["name"]: each["version"] for each in found["components"]} == {
             "etcd": "3.6.14",
             "generic-apiserver": "1.37.1+lab",
@@ -110,6 +121,21 @@ class TestWhole:
         assert "garbage-collector-controller" in found["controllers"]
         assert found["etcd"]["healthy"]
         assert (found["etcd"]["revision"], found["etcd"]["keys"], found["etcd"]["member"]) == (212, 193, "ballast")
+
+    def test_a_named_one_is_read_with_its_record(self, machine):
+        machine.host.given("/planes/one/settings.json", json.dumps(RECORD))
+        found = read_params(machine.host, {"plane_dir": "/planes/one/", "state_dir": STATE_DIR})
+        assert (found["plane"]["endpoint"], found["plane"]["name"]) == (ENDPOINT, "one")
+        assert {name: row for name, row in found.items() if name != "plane"} == read(machine)
+
+    @pytest.mark.parametrize(("record", "id"), [(None, "plane-none"), (RECORD, "plane-not-there")])
+    def test_a_named_one_that_was_never_made_is_refused(self, record, id):
+        host = FakeHost()
+        if record:
+            host.given("/planes/one/settings.json", json.dumps(record))
+        with pytest.raises(BallastError) as caught:
+            read_params(host, {"plane_dir": "/planes/one"})
+        assert (caught.value.id, "/planes/one" in caught.value.text) == (id, True)
 
     def test_a_program_that_could_do_nothing_is_told_with_the_reason(self, machine):
         assert read(machine)["left_out"] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
+from jinja2 import Environment
 
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.spec import MAKE
 
@@ -24,6 +25,15 @@ def test_the_role_hands_each_variable_to_its_option():
     given = load("tasks/main.yml")[0]["ballast.kube.control_plane"]
     assert set(given) == set(MAKE)
     assert [option for option, value in given.items() if PREFIX + option not in value] == []
+
+
+def test_the_role_takes_the_former_variables_too():
+    given = load("tasks/main.yml")[0]["ballast.kube.control_plane"]
+    for former, option in {"shape": "deployment_mode", "events": "progress_log"}.items():
+        expression = Environment(autoescape=True).from_string(given[option])
+        assert expression.render({PREFIX + option: "", PREFIX + former: "former"}) == "former"
+        assert expression.render({PREFIX + option: "new", PREFIX + former: "former"}) == "new"
+        assert expression.render({PREFIX + option: "", "omit": "omitted"}) == "omitted"
 
 
 def test_defaults_of_role_and_arguments_are_equal():

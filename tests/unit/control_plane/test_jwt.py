@@ -43,7 +43,7 @@ MANY = [
     {"profile": "generic"},
     {"profile": "minimal"},
     {"profile": "hyper-mini"},
-    {"profile": "generic", "shape": "all_in_one"},
+    {"profile": "generic", "deployment_mode": "all_in_one"},
 ]
 
 

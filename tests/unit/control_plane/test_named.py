@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible.module_utils.common import arg_spec
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.typed import read_typed
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.named.engine import (
@@ -24,12 +25,13 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.named.
 )
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.named.ports import STRIDE, free_ports
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.named.programs import required_families
-from ansible_collections.ballast.kube.plugins.module_utils._control_plane.request import PORTS
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.request import PORTS, ControlPlaneRequest
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.spec import MAKE
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._registry.names import REGISTRY
 from tests.unit.cases import apply, check_kills, plan_of
+from tests.unit.control_plane.given import params
 from tests.unit.fakes import FakeHost
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -67,7 +69,7 @@ def want(name: str = "one", **changes: Any) -> NamedControlPlaneRequest:
 
 def up(host: FakeHost, name: str = "one", **changes: Any) -> dict[str, Any]:
     apply(ENGINE, want(name, **changes), host)
-    found = read_named(host, f"{PLANES}/{name}")["plane"]
+    found = read_named(host, f"{PLANES}/{name}")
     assert isinstance(found, dict)
     return found
 
@@ -109,6 +111,37 @@ def test_what_is_not_said_stays_as_it_was(host: FakeHost) -> None:
     plane = up(host, name="one", options={"audit": "Request"})
     assert plane["options"] == {"profile": "minimal", "audit": "Request"}
     assert plane["kubernetes_version"] == "1.36.4"
+
+
+@pytest.fixture
+def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The former names that Ansible has warned of."""
+    seen: list[str] = []
+    monkeypatch.setattr(arg_spec, "deprecate", lambda msg, version, **_rest: seen.append(f"{msg.split()[1]} {version}"))
+    return seen
+
+
+def test_the_former_name_of_the_deployment_mode_is_read_with_a_warning(host: FakeHost, warnings: list[str]) -> None:
+    assert up(host, options={"shape": "all_in_one"})["options"]["deployment_mode"] == "all_in_one"
+    assert warnings == ["'shape' 2.0.0"]
+    given = params(profile="generic")
+    del given["deployment_mode"]
+    full, _errors = read_typed(MAKE, {**given, "shape": "all_in_one"})  # as the module control_plane reads it
+    assert ControlPlaneRequest.from_params(full).choice.deployment_mode == "all_in_one"
+    assert warnings == ["'shape' 2.0.0"] * 2
+
+
+def test_a_record_with_the_former_name_is_read_without_a_warning(host: FakeHost, warnings: list[str]) -> None:
+    recorded = up(host, options={"deployment_mode": "all_in_one"})["options"]
+    path = f"{PLANES}/one/settings.json"
+    host.given(path, host.text(path).replace("deployment_mode", "shape"))
+    assert read_named(host, f"{PLANES}/one")["options"] == recorded
+    assert up(host)["options"] == recorded
+    assert "shape" not in host.text(path)
+    host.given(path, host.text(path).replace("deployment_mode", "shape"))
+    assert up(host, options={"deployment_mode": "separate"})["options"]["deployment_mode"] == "separate"
+    assert warnings == []
+    assert up(host, options={"shape": "all_in_one"})["options"]["deployment_mode"] == "all_in_one"
 
 
 def test_issuers_stay_until_they_are_taken_away(host: FakeHost) -> None:
@@ -159,7 +192,7 @@ def test_nothing_that_cannot_be_meant_is_recorded(host: FakeHost) -> None:
     assert refused(options={"bin_dir": "/opt", "nodes": []}) == ["plane-option-unknown"] * 2
     assert refused(options={"profile": "fll"}) == ["plane-option-value"]
     assert refused(options={"certificate_days": 0}) == ["plane-certificate-days"]
-    assert len(refused(options={"crds": "false", "shape": "separate"})) == 1  # by the table of rules
+    assert len(refused(options={"crds": "false", "deployment_mode": "separate"})) == 1  # by the table of rules
     assert refused(name="No_Name") == ["plane-name"]
     host.given_directory("/toolchain/1.37.1")
     assert refused(toolchain_dir="/toolchain", kubernetes_version="1.33.0") == ["plane-version-unbuilt"]

@@ -20,6 +20,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.profil
     ALL_IN_ONE,
     API_SERVER,
     CONTROLLER_MANAGER,
+    DEPLOYMENT_MODES,
     EMBEDDED,
     ETCD_CHOICES,
     FULL,
@@ -29,12 +30,11 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.profil
     MINIMAL,
     PROFILES,
     SEPARATE,
-    SHAPES,
     Choice,
     Composition,
     compose,
+    default_deployment_mode,
     default_etcd,
-    default_shape,
     find_problems,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.profiles.resource_dependencies import (
@@ -54,8 +54,14 @@ _LISTS = [field.name for field in dataclasses.fields(Choice) if field.default ==
 
 
 def chosen(profile: str = GENERIC, **changes: Any) -> Choice:
-    shape = changes.get("shape", default_shape(profile))
-    usual = {"version": "1.37.1", "shape": shape, "crds": True, "aggregation": True, "etcd": default_etcd(shape)}
+    mode = changes.get("deployment_mode", default_deployment_mode(profile))
+    usual = {
+        "version": "1.37.1",
+        "deployment_mode": mode,
+        "crds": True,
+        "aggregation": True,
+        "etcd": default_etcd(mode),
+    }
     return Choice(profile=profile, **{**usual, **changes})
 
 
@@ -70,7 +76,7 @@ def ids(choice: Choice) -> list[str]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("profile", PROFILES)
-def test_every_profile_can_be_had_of_every_version_in_its_shape(profile, version):
+def test_every_profile_can_be_had_of_every_version_in_its_deployment_mode(profile, version):
     found = compose(chosen(profile, version=version))
     assert set(found.resources) == (
         set() if profile == FULL else promised_resources(profile, int(version.split(".")[1]))
@@ -84,7 +90,7 @@ def test_processes_stand_in_the_order_of_starting():
     assert compose(chosen(GENERIC)).processes == ("etcd", GENERIC_API_SERVER, CONTROLLER_MANAGER)
     assert compose(chosen(GENERIC, etcd="existing")).processes == (GENERIC_API_SERVER, CONTROLLER_MANAGER)
     assert compose(chosen(HYPER_MINI)).processes == (HYPER_MINI,)
-    assert compose(chosen(MINIMAL, shape=ALL_IN_ONE, etcd="external")).processes == ("etcd", HYPER_MINI)
+    assert compose(chosen(MINIMAL, deployment_mode=ALL_IN_ONE, etcd="external")).processes == ("etcd", HYPER_MINI)
 
 
 def test_a_full_plane_as_it_is_asks_for_nothing():
@@ -210,8 +216,8 @@ def test_a_controller_manager_without_controllers_is_left_out():
     ("choice", "expected"),
     [
         (chosen(GENERIC, version="1.34.1"), ["plane-profile-version"]),
-        (chosen(FULL, shape=ALL_IN_ONE), ["plane-profile-shape"]),
-        (chosen(HYPER_MINI, shape=SEPARATE), ["plane-profile-shape"]),
+        (chosen(FULL, deployment_mode=ALL_IN_ONE), ["plane-profile-shape"]),
+        (chosen(HYPER_MINI, deployment_mode=SEPARATE), ["plane-profile-shape"]),
         (chosen(GENERIC, crds=False), ["plane-crds-off"]),
         (chosen(FULL, aggregation=False), ["plane-aggregation-off"]),
         (chosen(GENERIC, etcd=EMBEDDED), ["plane-etcd-embedded"]),
@@ -266,7 +272,9 @@ def test_every_rule_has_a_refusal_here():
 
 
 def test_all_that_is_wrong_is_said_at_once():
-    choice = chosen(HYPER_MINI, shape=SEPARATE, crds=False, resources_remove=("secrets",), admission_enable=("x",))
+    choice = chosen(
+        HYPER_MINI, deployment_mode=SEPARATE, crds=False, resources_remove=("secrets",), admission_enable=("x",)
+    )
     with pytest.raises(Problems) as raised:
         compose(choice)
     assert [problem.id for problem in raised.value.problems] == [
@@ -315,7 +323,7 @@ CHOICES = st.builds(
     Choice,
     profile=st.sampled_from(PROFILES),
     version=st.sampled_from(VERSIONS),
-    shape=st.sampled_from(SHAPES),
+    deployment_mode=st.sampled_from(DEPLOYMENT_MODES),
     crds=st.booleans(),
     aggregation=st.booleans(),
     etcd=st.sampled_from(ETCD_CHOICES),
@@ -332,8 +340,10 @@ CHOICES = st.builds(
 def possible(draw: st.DrawFn) -> Choice:
     """Choices that were not refused: what is refused of a list is left out."""
     profile = draw(st.sampled_from(PROFILES))
-    shape = draw(st.sampled_from(SHAPES if profile in (GENERIC, MINIMAL) else (default_shape(profile),)))
-    choice = chosen(profile, shape=shape, version=draw(st.sampled_from(VERSIONS)))
+    mode = draw(
+        st.sampled_from(DEPLOYMENT_MODES if profile in (GENERIC, MINIMAL) else (default_deployment_mode(profile),))
+    )
+    choice = chosen(profile, deployment_mode=mode, version=draw(st.sampled_from(VERSIONS)))
     wanted = draw(CHOICES)
     for name in _LISTS:
         for value in getattr(wanted, name):

@@ -1,4 +1,4 @@
-"""Planes of every profile and shape on a machine in memory: each has what it needs, and one becomes another."""
+"""Planes of every profile and deployment mode on a machine in memory: each has what it needs, and one becomes another."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ EVERY = [
     {"profile": "generic"},
     {"profile": "minimal"},
     {"profile": "hyper-mini"},
-    {"profile": "generic", "shape": "all_in_one"},
-    {"profile": "generic", "shape": "all_in_one", "etcd": "external"},
-    {"profile": "minimal", "shape": "all_in_one"},
+    {"profile": "generic", "deployment_mode": "all_in_one"},
+    {"profile": "generic", "deployment_mode": "all_in_one", "etcd": "external"},
+    {"profile": "minimal", "deployment_mode": "all_in_one"},
     {"profile": "generic", **EXISTING},
     {"profile": "hyper-mini", **EXISTING},
     {"profile": "full", "encryption": "aesgcm", "audit": "Request"},
@@ -90,7 +90,7 @@ class TestCommands:
         [
             ({"profile": "generic"}, ["etcd", "generic-apiserver", "kube-controller-manager"]),
             ({"profile": "hyper-mini"}, ["hyper-mini"]),
-            ({"profile": "generic", "shape": "all_in_one", "etcd": "external"}, ["etcd", "hyper-mini"]),
+            ({"profile": "generic", "deployment_mode": "all_in_one", "etcd": "external"}, ["etcd", "hyper-mini"]),
             ({"profile": "generic", **EXISTING}, ["generic-apiserver", "kube-controller-manager"]),
         ],
     )
@@ -132,8 +132,8 @@ class TestCommands:
         (serving,) = [each for each in certificates(desired(profile=profile)) if each.path.endswith("/apiserver.crt")]
         assert serving.names == (f"IP:{ADDRESS}",)
 
-    def test_both_shapes_find_the_same_data(self):
-        separate, one = commands(profile="generic"), commands(profile="generic", shape="all_in_one")
+    def test_both_deployment_modes_find_the_same_data(self):
+        separate, one = commands(profile="generic"), commands(profile="generic", deployment_mode="all_in_one")
         data = flags(one["hyper-mini"])
         assert data["etcd-data-dir"] == flags(separate["etcd"])["data-dir"]
         assert data["service-account-issuer"] == flags(separate["generic-apiserver"])["service-account-issuer"]
@@ -298,7 +298,11 @@ class TestChanges:
 
     def test_the_old_processes_end_before_the_new_ones_are_made(self, machine):
         machine.run(profile="generic")
-        steps = [step for step in told(machine.plan(profile="generic", shape="all_in_one").steps) if "service" in step]
+        steps = [
+            step
+            for step in told(machine.plan(profile="generic", deployment_mode="all_in_one").steps)
+            if "service" in step
+        ]
         assert steps == [
             "remove service ballast-lab-kube-controller-manager",
             "remove service ballast-lab-generic-apiserver",
@@ -399,10 +403,10 @@ class TestEncryption:
         }
         assert machine.run(profile="generic", encryption="secretbox") == []
 
-    def test_it_goes_along_with_a_change_of_shape(self, machine):
+    def test_it_goes_along_with_a_change_of_deployment_mode(self, machine):
         machine.run(profile="generic", encryption="secretbox")
         before = machine.host.text(ENCRYPTION)
-        machine.run(profile="generic", shape="all_in_one", encryption="secretbox")
+        machine.run(profile="generic", deployment_mode="all_in_one", encryption="secretbox")
         assert machine.host.text(ENCRYPTION) == before
 
     @pytest.mark.parametrize("content", [None, "{}", "no json"])

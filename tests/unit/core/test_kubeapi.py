@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.web import answer_too_large
 from ansible_collections.ballast.kube.plugins.module_utils._core.kube import client as kubeapi
 from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import Api
 from ansible_collections.ballast.kube.plugins.module_utils._core.kube.kubeconfig import Credentials, parse_credentials
@@ -208,6 +209,36 @@ def test_a_list_is_read_to_its_end() -> None:
     host.answer(f"{SERVER}/api/v1/nodes?", page)
     found = api(host).list("/api/v1/nodes", {"labelSelector": "a=b"})
     assert (found.items, found.resource_version) == (({"n": 1}, {"n": 2}), "7")
+
+
+def test_objects_that_are_too_large_for_a_page_come_in_smaller_ones() -> None:
+    """As EndpointSlices of a thousand endpoints are."""
+    host, objects = FakeHost(), [{"n": number} for number in range(7)]
+    asked: list[tuple[int, int]] = []
+
+    def page(url: str, _body: object) -> Response:
+        query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(url).query))
+        count, start = int(query["limit"]), int(query.get("continue", "0"))
+        asked.append((start, count))
+        if len(objects[start : start + count]) > 3:
+            raise answer_too_large("GET", url, 1)
+        rest = {"continue": str(start + count)} if start + count < len(objects) else {}
+        return json_answer(200, {"metadata": rest, "items": objects[start : start + count]})
+
+    host.answer(f"{SERVER}/api/v1/nodes?", page)
+    found = [item for page in api(host).pages("/api/v1/nodes", objects=12) for item in page.items]
+    assert found == objects
+    assert asked == [(0, 12), (0, 6), (0, 3), (3, 3), (6, 3)]
+
+
+def test_an_object_that_is_too_large_alone_is_an_error() -> None:
+    host = FakeHost()
+
+    def page(url: str, _body: object) -> Response:
+        raise answer_too_large("GET", url, 1)
+
+    host.answer(f"{SERVER}/api/v1/nodes?", page)
+    assert raised(lambda: api(host).list("/api/v1/nodes")).id == "core-too-large"
 
 
 def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -369,31 +370,68 @@ def _certificate(directory: Path, name: str) -> tuple[str, str]:
     return cert, key
 
 
-def test_https_is_verified_by_the_given_authority_and_by_name(tmp_path: Path) -> None:
-    cert, key = _certificate(tmp_path, "right")
-    other, _key = _certificate(tmp_path, "wrong")
+@contextmanager
+def _https(cert: str, key: str) -> Iterator[str]:
+    """A server with that certificate, by its address."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    port = server.server_address[1]
     try:
-        assert HOST.request(f"https://127.0.0.1:{port}/", ca=cert, timeout=5).status == 200
-        for url, ca in (
-            (f"https://127.0.0.1:{port}/", other),
-            (f"https://127.0.0.1:{port}/", None),
-            (f"https://localhost:{port}/", cert),
-            (f"https://127.0.0.1:{port}/", str(tmp_path / "absent.crt")),
-        ):
-            with pytest.raises(PeerError) as caught:
-                HOST.request(url, ca=ca, timeout=5)
-            assert caught.value.id == "core-no-answer"
+        yield f"https://127.0.0.1:{server.server_address[1]}/"
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def test_https_is_verified_by_the_given_authority_and_by_name(tmp_path: Path) -> None:
+    cert, key = _certificate(tmp_path, "right")
+    other, _key = _certificate(tmp_path, "wrong")
+    with _https(cert, key) as address:
+        assert HOST.request(address, ca=cert, timeout=5).status == 200
+        for url, ca in (
+            (address, other),
+            (address, None),
+            (address.replace("127.0.0.1", "localhost"), cert),
+            (address, str(tmp_path / "absent.crt")),
+        ):
+            with pytest.raises(PeerError) as caught:
+                HOST.request(url, ca=ca, timeout=5)
+            assert caught.value.id == "core-no-answer"
+
+
+@pytest.mark.parametrize("way", ["written", "replaced", "by a link"])
+def test_an_authority_is_read_once_until_its_file_is_another(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cert, key = _certificate(tmp_path, "first")
+    renewed, renewed_key = _certificate(tmp_path, "second")
+    ca, made = tmp_path / "ca.crt", []
+    make = ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", lambda **given: made.append(given) or make(**given))
+    if way == "by a link":
+        ca.symlink_to(cert)
+    else:
+        ca.write_bytes(Path(cert).read_bytes())
+    with _https(cert, key) as before, _https(renewed, renewed_key) as after:
+        for _again in range(3):
+            assert HOST.request(before, ca=str(ca), timeout=5).status == 200
+        assert len(made) == 1
+        if way == "written":
+            ca.write_bytes(Path(renewed).read_bytes())
+        else:
+            new = tmp_path / "new"
+            if way == "by a link":
+                new.symlink_to(renewed)
+            else:
+                Path(renewed).rename(new)
+            new.rename(ca)
+        assert HOST.request(after, ca=str(ca), timeout=5).status == 200
+        with pytest.raises(PeerError):
+            HOST.request(before, ca=str(ca), timeout=5)
 
 
 def test_a_server_that_does_not_answer_is_given_up() -> None:

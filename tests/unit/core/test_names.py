@@ -14,6 +14,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host.names impo
     is_name,
     join_name,
     link_name,
+    without_entry,
 )
 
 NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", fullmatch=True)
@@ -42,3 +43,17 @@ def test_names_are_dns_labels(name: str) -> None:
 @pytest.mark.parametrize("text", ["", "-a", "a-", "A", "a_b", "a.b", "a b", "a\n", "\u00e9", "a" * 41])
 def test_what_is_no_dns_label_is_no_name(text: str) -> None:
     assert not is_name(text)
+
+
+@pytest.mark.parametrize(
+    ("path", "outside"),
+    [
+        ("/.ballast-lab-n1/usr/bin/python3", "/usr/bin/python3"),
+        ("/.ballast-lab-n1/.ballast-lab-n1/bin/sh", "/.ballast-lab-n1/bin/sh"),
+        ("/usr/bin/python3", "/usr/bin/python3"),
+        ("/srv/.ballast-lab-n1/python3", "/srv/.ballast-lab-n1/python3"),
+        ("/.ballast-lab-n1", "/.ballast-lab-n1"),
+    ],
+)
+def test_a_path_of_an_instance_is_known_outside_without_its_link(path: str, outside: str) -> None:
+    assert without_entry(path) == outside

@@ -71,15 +71,20 @@ def test_only_a_process_of_root_or_of_our_own_users_is_left_of_a_lab(known: dict
     assert (len(told), any("process" in one for one in told)) == (int(is_told), is_told)
 
 
-def test_a_script_that_runs_the_removal_is_nothing_that_is_left(host: FakeHost) -> None:
-    """It names paths of what it removes. The one beside it is not waiting for this run."""
+@pytest.mark.parametrize("is_below_the_run", [True, False])
+def test_a_script_that_runs_the_removal_is_nothing_that_is_left(host: FakeHost, *, is_below_the_run: bool) -> None:
+    """It names paths of what it removes. The one beside it is not waiting for this run. Where another process starts the modules of
+    a run, it says for which."""
     script = ("bash", "-c", "export CA=/var/lib/lab/plane/pki/ca.crt\nmake lab-down")
     host.given_cgroups(2)
     host.on("ip", answer="[]", reads=True)
     shell = host.given_process(script)
-    own = host.given_process(("ansible-playbook", "lab_down"), parent=shell)
+    run = host.given_process(("ansible-playbook", "lab_down"), parent=shell)
     other = host.given_process(script)
-    host.given_link("/proc/self", str(host.given_process(("python3",), parent=own)))
+    parent = run if is_below_the_run else host.given_process(("python3", "-c", "main()"), parent=1)
+    host.given_link("/proc/self", str(host.given_process(("python3",), parent=parent)))
+    if not is_below_the_run:
+        host.given("/proc/self/environ", f"PATH=/bin\0BALLAST_STARTED_FOR={run}\0LC_ALL=C\0")
     told = list(list_leftovers(host, name="lab", directory="/var/lib/lab"))
     assert told == [f"process {other} (bash)"]
 

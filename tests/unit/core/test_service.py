@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.service.runit import supervisor_pid
 from ansible_collections.ballast.kube.plugins.module_utils._core.service.service import (
+    STOP_SECONDS,
     Service,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._core.service.services import (
@@ -227,6 +228,17 @@ def test_a_service_that_does_not_end_is_killed_with_its_supervisor() -> None:
     assert host.processes == {}
 
 
+@pytest.mark.parametrize("wished", [Wanted(), wanted(kubelet())], ids=["removal", "start"])
+def test_after_a_loss_of_power_nothing_waits_for_what_says_that_it_runs(wished: Wanted) -> None:
+    host, runit = runit_machine()
+    apply(Engine(), wanted(kubelet()), host)
+    runit.lose_power()
+    before = host.monotonic()
+    apply(Engine(), wished, host)
+    assert host.monotonic() - before < STOP_SECONDS
+    assert len(host.processes) == (2 if wished.rows else 0)
+
+
 def ended_together(host: FakeHost) -> list[list[str]]:
     """Names of services that the removal of a supervisor stops, by call of sv."""
     stopped: list[list[str]] = []
@@ -343,7 +355,7 @@ def test_what_ends_at_once_is_not_waited_for() -> None:
     apply(Engine(), wanted(kubelet()), host)
     commands, start = len(host.commands), host.monotonic()
     apply(Engine(), wanted(), host)
-    assert [argv[1] for argv in host.commands[commands:] if argv[0] == "sv"] == ["exit", "-w"]
+    assert [argv[1] for argv in host.commands[commands:] if argv[0] == "sv"] == ["status", "exit", "-w"]
     assert host.monotonic() - start < 0.1
 
 

@@ -57,9 +57,11 @@ def server(serve: Serve, *, path: str = "", tls: str = "") -> Iterator[str]:
         accepting = threading.Thread(target=accept)
         accepting.start()
         scheme = "https" if tls else "http"
-        yield f"unix://{path}:/" if path else f"{scheme}://127.0.0.1:{listening.getsockname()[1]}/"
-        over.set()
-        listening.shutdown(socket.SHUT_RDWR)
+        try:
+            yield f"unix://{path}:/" if path else f"{scheme}://127.0.0.1:{listening.getsockname()[1]}/"
+        finally:
+            over.set()
+            listening.shutdown(socket.SHUT_RDWR)
     accepting.join()
     for thread in threads:
         thread.join()

@@ -43,6 +43,7 @@ class Link:
     master: str = ""
     addresses: list[str] = field(default_factory=list)
     peer: Optional[tuple[str, str]] = None  # namespace and name of the other end
+    udev_mac: str = ""  # which systemd-udevd is about to set, as the link was made without one
 
 
 @dataclass
@@ -158,7 +159,8 @@ class Kernel(FakeHost):
         elif verb == "link set":
             link.up = link.up or "up" in words
             if "address" in words:
-                link.mac = words[words.index("address") + 1]
+                link.mac = link.udev_mac or words[words.index("address") + 1]
+                link.udev_mac = ""
             if "master" in words:
                 master = words[words.index("master") + 1]
                 if master not in known.links:
@@ -229,8 +231,9 @@ class Kernel(FakeHost):
         name, links = words[2], self.namespaces[HERE].links
         if name in links:
             return _failed(call, "RTNETLINK answers: File exists")
-        if words[4] == "bridge":
-            links[name] = Link(next(self._indexes), "bridge")
+        if words[-1] == "bridge":
+            own = words[words.index("address") + 1] if "address" in words else ""
+            links[name] = Link(next(self._indexes), "bridge", mac=own, udev_mac="" if own else "6a:00:00:00:00:01")
             self.given(_route_localnet(name), "0\n")
         else:
             option = dict(zip(words[6::2], words[7::2]))  # after "peer": name, address, netns

@@ -253,6 +253,8 @@ def test_after_a_restart_of_the_host_the_same_is_made_again() -> None:
     for path in host.paths("/var/lib"):
         if host.stat(path).kind == "directory":  # type: ignore[union-attr]
             restarted.given_directory(path, mode=host.mode(path))
+        elif (to := host.readlink(path)) is not None:
+            restarted.given_link(path, to)
         elif "/supervise/" not in path:
             restarted.given(path, host.text(path), mode=host.mode(path))
     apply(ENGINE, g.desired(), restarted)
@@ -278,7 +280,7 @@ def test_what_is_made_bears_our_mark_and_keeps_keys_to_its_owner(count: int, dri
     assert len({resource.key for resource in resources}) == len(resources)
     for resource in resources:
         named = resource.target.split(" ")[0]
-        if resource.kind in ("directory", "file", "image-store", "image-seed"):
+        if resource.kind in ("directory", "file", "symlink", "image-store", "image-seed"):
             assert named.startswith(f"{g.STATE}/")
         elif resource.kind in ("service", "supervisor"):
             assert named.startswith(f"{g.STATE}/")

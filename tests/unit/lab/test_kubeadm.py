@@ -344,8 +344,7 @@ def test_a_cluster_of_kubeadm_is_reached_by_its_kubeconfig() -> None:
     host = machine()
     cluster = open_cluster(host, KUBECONFIG, LAB_CHECK)
     assert cluster is not None
-    with cluster.lend(host) as lent:
-        assert lent == KUBECONFIG
+    assert cluster.kubeconfig == KUBECONFIG
     host.answer(f"{API}/api/v1/nodes", json_answer(200, {"items": [], "metadata": {}}))
     assert cluster.reader(host, "/api/v1/nodes").list("/api/v1/nodes").items == ()
     assert open_cluster(FakeHost(), KUBECONFIG, LAB_CHECK) is None

@@ -220,6 +220,24 @@ def test_everything_that_is_missing_is_said_together(
     assert "openssl, curl" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("silent", "needs"),
+    [
+        pytest.param("https://", "1.26.10", id="all is built"),
+        pytest.param("https://dl.k8s.io", "1.26.9", id="containerd is a release"),
+    ],
+)
+def test_without_go_the_version_is_named_that_is_enough_for_what_is_built(
+    host: FakeHost, sites: Sites, silent: str, needs: str
+) -> None:
+    sites.silent = {silent}
+    for name, version in (("kubernetes", "1.26.9"), ("containerd", "1.26.10")):
+        host.given(f"/toolchain/{name}/{FAMILIES[name].version_with(VERSION)}/go.mod", f"module x\n\ngo {version}\n")
+    host.remove("/usr/bin/go")
+    [error] = want(host).problems
+    assert (error.id, f"Go {needs} or later" in error.text) == ("binaries-go-missing", True)
+
+
 def test_builds_need_no_curl_and_downloads_no_go(host: FakeHost, sites: Sites) -> None:
     host.remove("/usr/bin/go")
     assert want(host).problems == ()

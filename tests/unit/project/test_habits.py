@@ -101,7 +101,7 @@ def test_only_the_run_loop_knows_of_check_mode_and_failing():
 
 def test_only_the_host_starts_processes():
     # All but the first are programs of their own, which the host starts.
-    starters = ("local_host.py", "confined_program.py", "detached_program.py")
+    starters = ("local_host.py", "confined_program.py", "detached_program.py", "module_server.py")
     others = [path for path in PLUGINS if path.name not in starters]
     assert where(r"^\s*(import subprocess|from subprocess)|os\.(system|popen|fork|exec\w+|spawn\w+)\(", others) == []
 

@@ -32,6 +32,7 @@ REMOVAL = "2.0.0"
 
 # Parts of the collection's own playbooks and roles, not meant for a task of a user's.
 INTERNAL = {
+    "control_plane_record",
     "fleet_slice",
     "instance_network",
     "lab_addons",
@@ -47,8 +48,6 @@ INTERNAL = {
     "lab_vm",
     "lab_vm_info",
     "node_credentials_info",
-    "plane",
-    "plane_info",
     "playbook_message",
     "playbook_report",
     "playbook_request",
@@ -192,7 +191,9 @@ def test_documentation_and_accepted_arguments_of_the_change_on_the_controller_ag
 def test_former_names_of_modules_run_the_new_one_and_warn(tmp_path: Path) -> None:
     """No module has an option `nonsense`: the refusal comes from one that was found and ran."""
     playbook = tmp_path / "play.yml"
-    tasks = [{f"ballast.kube.{name}": {"nonsense": 1}, "ignore_errors": True} for name in FORMER_MODULES]
+    required = {name: {"plane_dir": "/srv/none"} for name in ("plane", "plane_info")}
+    given = {name: {"nonsense": 1, **required.get(name, {})} for name in FORMER_MODULES}
+    tasks = [{f"ballast.kube.{name}": options, "ignore_errors": True} for name, options in given.items()]
     here = {"ansible_python_interpreter": sys.executable, "ansible_connection": "local"}
     playbook.write_text(
         json.dumps([{"hosts": "localhost", "gather_facts": False, "vars": here, "tasks": tasks}]), encoding="utf-8"
@@ -230,3 +231,11 @@ def test_the_upgrade_notes_have_all_former_names(monkeypatch: pytest.MonkeyPatch
     former = [row for name in MODULES if name not in ACTIONS for row in aliases(name, accepted(name, monkeypatch))]
     assert [row for row in former if not {row, ("", *row[1:])} & options] == []
     assert {*FORMER_GROUPS.items(), *((old, new.rpartition(".")[2]) for old, new in FORMER_MODULES.items())} <= names
+
+
+def test_roles_take_their_former_variables_too() -> None:
+    page = (ROOT / "docs/upgrade.md").read_text(encoding="utf-8").partition("## Variables")[2].partition("\n## ")[0]
+    roles = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("roles/*/tasks/main.yml"))
+    rows = [(former, new) for former, new in re.findall(r"^\| `(\w+)` \| `(\w+)` \|", page, re.MULTILINE)]
+    assert len(rows) == 5
+    assert [row for row in rows if f"{{{{ {row[1]} or {row[0]} | default('') or omit }}}}" not in roles] == []

@@ -9,9 +9,12 @@ Pages whose commands are run besides, on a lab: tests/integration/test_pages.py,
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +24,7 @@ import yaml
 from tests.unit.page_examples import (
     ROOT,
     Example,
+    count_fences,
     find_command_problems,
     find_yaml_problems,
     is_play,
@@ -29,10 +33,20 @@ from tests.unit.page_examples import (
 )
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "roles").glob("*/README.md"))]
+PLUGINS = sorted(path for path in (ROOT / "plugins").glob("*/[a-z]*.py") if "\nEXAMPLES = " in path.read_text("utf-8"))
 # `make lab LAB_NODES=5` in the text
 INLINE = re.compile(r"(?<!`)`((?:make|ansible-playbook ballast\.kube\.\w+|ansible) [^`\n]+)`(?!`)")
 # Capitals stand for what the reader chooses: LAB_DIR/..., NAME, ...
 FOR_THE_READER = re.compile(r"\.\.\.|\bOPTION\b|\bNAME\b(?!=)")
+# By the language of a block. Those without one are figures and what programs print: test_samples.py, and below.
+CHECKED = {"console", "yaml", ""}
+ELSEWHERE = {
+    "docs/CONTRIBUTING.md": {"python": "tests/unit/project/test_example.py"},
+    "docs/awx.md": {"json": "scripts/survey_page.py", "text": "a figure"},
+    "docs/how-to-application.md": {"python": "tests/integration/test_pages.py"},
+    "docs/image-pulls.md": {"json": "tests/unit/pulls/node/test_change.py"},
+    "docs/metrics.md": {"promql": "scripts/alert_page.py"},
+}
 # A target that is named without the variable that it asks for.
 MENTIONED = "*** name the"
 
@@ -62,6 +76,14 @@ def test_consoles_name_what_there_is(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_every_block_is_one_that_a_test_checks(path: Path) -> None:
+    found = examples(path)
+    assert count_fences(path.read_text(encoding="utf-8")) == 2 * len(found)
+    assert {one.language for one in found} - CHECKED - ELSEWHERE.get(name_of(path), {}).keys() == set()
+    assert [one.text for one in found if one.language == "json" and not json.loads(one.text)] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_commands_are_in_consoles(path: Path) -> None:
     others = [one.text for one in examples(path) if one.language != "console"]
     typed = re.compile(r"^[$#] (?:make|ansible\S*|kubectl) ")
@@ -83,20 +105,41 @@ def test_yaml_names_what_there_is(path: Path) -> None:
     assert [problem for text in blocks for problem in find_yaml_problems(text, files(found))] == []
 
 
+@pytest.mark.parametrize("path", PLUGINS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_examples_of_plugins_name_what_there_is(path: Path) -> None:
+    assert [problem for text in documented_examples(path) for problem in find_yaml_problems(text)] == []
+
+
+def documented_examples(path: Path) -> list[str]:
+    found = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.Assign)]
+    return [ast.literal_eval(node.value) for node in found if ast.unparse(node.targets[0]) == "EXAMPLES"]
+
+
 def test_plays_pass_the_syntax_check(tmp_path: Path) -> None:
     written = []
     for path in PAGES:
         for number, one in enumerate(examples(path)):
-            if one.language == "yaml" and is_playbook(one.text):
+            plays = as_playbook(one.text) if one.language == "yaml" else ""
+            if plays:
                 file = tmp_path / f"{name_of(path).replace('/', '-')}-{number}.yml"
-                file.write_text(one.text, encoding="utf-8")
+                file.write_text(plays, encoding="utf-8")
                 written.append(file)
-    assert len(written) > 10
+    for path in PLUGINS:
+        for text in map(as_playbook, documented_examples(path)):
+            if text:
+                file = tmp_path / f"{path.parent.name}-{path.stem}.yml"
+                file.write_text(text, encoding="utf-8")
+                written.append(file)
+    assert len(written) > 90
     assert syntax_errors(written) == ""
 
 
-def is_playbook(text: str) -> bool:
-    return any(is_play(row) for document in yaml.safe_load_all(text) if isinstance(document, list) for row in document)
+def as_playbook(text: str) -> str:
+    """A list of tasks in a play of its own; "" for what is neither plays nor tasks."""
+    lists = [document for document in yaml.safe_load_all(text) if isinstance(document, list)]
+    if not lists or any(is_play(row) for document in lists for row in document):
+        return text if lists else ""
+    return f"- hosts: localhost\n  tasks:\n{textwrap.indent(text, '    ')}"
 
 
 def syntax_errors(playbooks: Sequence[Path]) -> str:
@@ -142,6 +185,7 @@ TASK = "- ballast.kube.image_archive: {path: /srv/a.tar, definitions: [{name: a/
         ("- hosts: n1\n  tasks: [{command: ls}]", "names one module in full: command"),
         ("- hosts: n1\n  tasks: [{ballast.kube.nodes: {}}]", "no module ballast.kube.nodes"),
         (TASK, "no option definitions.file"),
+        ("- ballast.kube.kube_proxy_cleanup: {migration_dir: /x}", "no option migration_dir"),
         ("- hosts: n1\n  tasks: [{block: [{ballast.kube.image_pulls: {state: gone}}]}]", "state: gone is none of"),
         ("- hosts: n1\n  roles: [{role: ballast.kube.readyness}]", "no role readyness"),
         ("- hosts: n1\n  roles: [{role: ballast.kube.readiness, readiness_path: x}]", "has no readiness_path"),
@@ -150,6 +194,14 @@ TASK = "- ballast.kube.image_archive: {path: /srv/a.tar, definitions: [{name: a/
         ("plugin: ballast.kube.labs", "no inventory ballast.kube.labs"),
         ("apiVersion: v1", "a manifest has a kind"),
         ("lab_nods: 3", "has lab_nods"),
+        ("unheard_of: 3", "has unheard_of"),
+        ("- ansible.builtin.import_playbook: ballast.kube.lab_up\n  vars: {lab_nods: 3}", "has lab_nods"),
+        ("all: {children: {workers: {vars: {kube_proxy_modes: x}}}}", "has kube_proxy_modes"),
+        ("workers: {host: {n1: {}}, vars: {}}", "a group has no host"),
+        ("workers: {hosts: {n1: {balloons_targets: {}}}}", "has balloons_targets"),
+        ("kubelet_service: x\nruntime_servce: y", "has runtime_servce"),
+        ("max_in_flight: 2\nlistener: []", "has listener"),
+        ("nodes: [{name: n1, proxy_backend: nftable}]", "'nftable' is not one of"),
         ("jobs: {a: {steps: [{run: make lab LAB_NODE=3}]}}", "no makefile reads LAB_NODE"),
         ("jobs: {a: {steps: [{name: x}]}}", "a step has one of"),
     ],
@@ -158,10 +210,18 @@ def test_wrong_yaml_is_found(text: str, problem: str) -> None:
     assert problem in "\n".join(find_yaml_problems(text))
 
 
-def test_a_play_that_ansible_refuses_is_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "problem"), [("- hosts: n1\n  task: []\n", "task"), ("- ansible.builtin.ping:\n  wen: true\n", "wen")]
+)
+def test_plays_and_tasks_that_ansible_refuses_are_found(text: str, problem: str, tmp_path: Path) -> None:
     play = tmp_path / "play.yml"
-    play.write_text("- hosts: n1\n  task: []\n", encoding="utf-8")
-    assert "task" in syntax_errors([play])
+    play.write_text(as_playbook(text), encoding="utf-8")
+    assert problem in syntax_errors([play])
+
+
+def test_a_fence_that_is_not_read_is_counted() -> None:
+    page = "```yaml title=a\n- a\n```\n> ~~~\n> x\n> ~~~\n"
+    assert (read_examples(page), count_fences(page)) == ([], 4)
 
 
 def test_examples_of_a_list_are_read_without_their_indentation() -> None:

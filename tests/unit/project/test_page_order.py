@@ -32,6 +32,7 @@ OTHERS = {
     "how-to-control-plane",
     "metrics",
     "migrate-a-kubeadm-cluster",
+    "newcomer",
     "permissions",
     "quick-start",
     "security",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import sys
 import threading
 import time
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,11 @@ from scripts import test as driver
 from scripts import test_times
 from scripts.test import Counts, Driver, Part
 
+KUBE_PROXY = "tests.integration.kube_proxy"
 PASSES = (sys.executable, "-c", "pass")
 FAILS = (sys.executable, "-c", "print('the reason'); raise SystemExit(3)")
 
+ROOT = Path(__file__).resolve().parents[3]
 JUNIT = (
     '<testsuites><testsuite tests="{tests}" failures="{failures}" errors="{errors}" skipped="{skipped}"/></testsuites>'
 )
@@ -75,6 +79,20 @@ def test_every_need_names_a_part_that_stands_above():
 def test_at_most_two_parts_run_side_by_side_and_others_give_way():
     assert {part.lane for part in driver.PARTS} == {"lab", "machines", "tools", "kernel"}
     assert all(part.gives_way or part.name == "env" for part in driver.PARTS if part.lane in ("tools", "kernel"))
+
+
+def imports(path: Path, module: str, name: str) -> bool:
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    froms = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module == module]
+    return any(alias.name == name for node in froms for alias in node.names)
+
+
+def test_tests_that_share_a_control_plane_are_in_one_part():
+    """Its bridge, address and cgroup have names of their own, which the machine has once."""
+    files = (ROOT / "tests/integration").rglob("*.py")
+    shared = [str(path.relative_to(ROOT)) for path in files if imports(path, KUBE_PROXY, "control_plane")]
+    assert len(shared) > 1
+    assert [path for path in shared if not any(fnmatch(path, pattern) for pattern in driver.PROXY)] == []
 
 
 def test_checks_without_machines_give_way(place, monkeypatch):
@@ -287,6 +305,15 @@ def test_what_an_ended_part_cannot_remove_itself_is_removed_by_its_command(place
     assert (place / "cleaned").exists()
     assert not (place / "other").exists()
     assert ("it was not removed" in capsys.readouterr().out) is fails
+
+
+def test_what_a_failed_part_leaves_is_named_with_the_command_that_removes_it(place, capsys):
+    command = (sys.executable, "-c", f"open({str(place / 'cleaned')!r}, 'w')")
+    drive(Part("ruff", FAILS, lane="a", clean=command), Part("build", PASSES, lane="b", clean=("other", "command")))
+    said = capsys.readouterr().out
+    assert f"remove it: {' '.join(command)}" in said
+    assert "other command" not in said
+    assert not (place / "cleaned").exists()
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones():

@@ -60,3 +60,12 @@ def test_programs_of_the_checkout_are_started_with_its_path_in_one_word(checkout
     assert words[words.index("-m") - 2 : words.index("-m")] == [path, ".venv/bin/python"]
     if target == "lab-shell":
         assert words[-5:] == ["/srv/l", "n1", "nft", "list", "ruleset"]
+
+
+def test_a_checkout_names_its_own_commands_after_the_table(checkout: Path) -> None:
+    """The table names playbooks, which a shell beside the checkout's environment does not find."""
+    said = " ".join(words_of(checkout, "lab"))
+    assert "make lab-down; make help" in said
+    assert "make lab-start, make lab-down" in " ".join(words_of(checkout, "lab-stop"))
+    elsewhere = " ".join(words_of(checkout, "lab", "LAB_DIR=/srv/my lab"))
+    assert 'make lab-down with LAB_DIR="/srv/my lab";' in elsewhere

@@ -39,10 +39,11 @@ _TOP = "ballast"  # the package that the archive's are in, see _agent/program.py
 _KEEP = "_ansible.engine_cache.store.keep"
 _LIMIT = 64 * 2**20  # bytes of an archive; one of more has another digest
 _SEAL = 64  # bytes of the seal at the end, see _ansible/engine_cache/store.py
+# As the table of messages has it (_core/text/run_messages.py), which is among what was not sent.
 _NOT_SENT = (
     "the engines at {path} differ from those that this task needs\n"
     "  do:    check whether the disk of this host is full or broken, then run the same command again\n"
-    "  id:    core-engines   (docs/errors.md#core-engines)"
+    "  id:    core-engines   (docs/reference/errors-core.md#core-engines)"
 )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..._agent.deployment import ABSENT, PRESENT
 from ..._agent.installation import as_text, without_unset
+from ..._core.engine.events import PROGRESS_LOG
 from ..agent.settings import Settings, parse_settings
 
 # To end a request under way, and to revert growth.
@@ -42,7 +43,7 @@ SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": PRESENT, "choices": [PRESENT, ABSENT]},
     **_SETTINGS,
     **INFO_SPEC,
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
 }
 REQUIRED_IF = [("state", PRESENT, ("kubeconfig",))]
 

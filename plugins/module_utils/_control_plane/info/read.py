@@ -19,6 +19,7 @@ from ..._core.service.services import service_process
 from ..._core.text.errors import BallastError
 from ..aggregation import deployment as aggregation
 from ..engine import ENGINE
+from ..named.engine import read_named, state_dir_of
 from ..operations.etcd import count_keys, read_etcd_status
 from ..pki.pki import CertificateKind, read_not_after
 from ..profiles.profiles import compose
@@ -32,8 +33,14 @@ from .readiness import read_readiness, report_absent
 
 
 def read_params(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
-    """What `control_plane_info` returns of the control plane in a state directory."""
-    state_dir = str(params["state_dir"]).rstrip("/")
+    """What `control_plane_info` returns of the control plane in a state directory, or in the directory of a named one."""
+    plane_dir = params.get("plane_dir")
+    plane = {"plane": read_named(host, plane_dir)} if plane_dir else {}
+    state_dir = str(params.get("state_dir") or state_dir_of(str(plane_dir))).rstrip("/")
+    return {**_read_in(host, state_dir, params), **plane}
+
+
+def _read_in(host: Host, state_dir: str, params: Mapping[str, Any]) -> dict[str, Any]:
     if params.get("readiness") and host.stat(record_path(state_dir)) is None:
         return {"readiness": report_absent(state_dir).as_json()}
     record = require_record(host, state_dir)
@@ -61,7 +68,7 @@ def read_control_plane(host: Host, record: Record) -> dict[str, Any]:
         **plain,
         "state": drift.read_state(record, host),
         "profile": record.choice.profile,
-        "shape": record.choice.shape,
+        "deployment_mode": record.choice.deployment_mode,
         "bin_dir": record.bin_dir,
         "components": [_read_component(host, record.member(name), old) for name, old in _by_name(plain)],
         "left_out": [{"name": name, "why": why} for name, why in sorted(composition.left_out.items())],

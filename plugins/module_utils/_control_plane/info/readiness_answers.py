@@ -89,7 +89,7 @@ def answer_questions(record: Record, report: Mapping[str, Any], seen: Observatio
         answers={
             ENABLED: Answer(
                 YES,
-                f"Control plane {record.name}: profile {record.choice.profile}, shape {record.choice.shape}, at {record.endpoint}.",
+                f"Control plane {record.name}: profile {record.choice.profile}, deployment mode {record.choice.deployment_mode}, at {record.endpoint}.",
                 f"{record.state_dir}/plane.json",
             ),
             IN_USE: _in_use(record, seen),

@@ -23,6 +23,7 @@ from typing import Any, Optional
 from ..._binaries.families import DEFAULT_KUBERNETES
 from ..._core.engine.context import Context
 from ..._core.engine.engine import Finding, ResourceEngine
+from ..._core.engine.events import PROGRESS_LOG
 from ..._core.engine.kinds import BASE_KINDS, Kind, file
 from ..._core.engine.plan import Plan, Resource
 from ..._core.engine.prune_directories import remove_emptied
@@ -50,9 +51,10 @@ VERSION = 1
 DEFAULT_NAME = "plane"
 DEFAULT_ADDRESS = "127.0.0.1"
 # Of the module control_plane: what the record decides, what a control plane without nodes has no use for, and what is done once.
-_DECIDED = {"address", "bin_dir", "events", "kubeconfig", "kubernetes_version", "name", "state", "state_dir"}
+_DECIDED = {"address", "bin_dir", "kubeconfig", "kubernetes_version", "name", "progress_log", "state", "state_dir"}
 _NOT_KEPT = {"nodes", "pod_cidr", "renew_certificates"}
 OPTIONS: dict[str, dict[str, Any]] = {option: row for option, row in MAKE.items() if option not in _DECIDED | _NOT_KEPT}
+_FORMER = {alias: option for option, row in OPTIONS.items() for alias in row.get("aliases", ())}
 SETTINGS = "settings.json"  # in PLANE_DIR
 _RESULTS = {"admin.kubeconfig": "file", "bin": "symlink", "events.jsonl": "file"}
 
@@ -64,10 +66,8 @@ SPEC: dict[str, Any] = {
     "address": {"type": "str"},
     "options": {"type": "dict", "default": {}},
     "toolchain_dir": {"type": "path"},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
 }
-
-INFO_SPEC: dict[str, Any] = {"plane_dir": {"type": "path", "required": True}}
 
 Settings = dict[str, Any]
 Typed = Callable[[Mapping[str, Mapping[str, Any]], Mapping[str, Any]], tuple[dict[str, Any], list[str]]]
@@ -96,7 +96,9 @@ def resolve_request(params: Mapping[str, Any], host: Host, typed: Typed) -> Name
     other = read_registration(host, name)
     if other is not None and other != plane_dir:
         raise MESSAGES.error("plane-name-taken", name=name, directory=other)
-    options = {"profile": GENERIC, **recorded.get("options", {}), **params["options"]}
+    given = {_FORMER.get(option, option) for option in params["options"]}
+    kept = {option: value for option, value in recorded.get("options", {}).items() if option not in given}
+    options = {"profile": GENERIC, **kept, **params["options"]}
     full, problems = _typed_options(options, typed)
     Problems.raise_if(problems)
     version = (params["kubernetes_version"] or recorded.get("kubernetes_version", DEFAULT_KUBERNETES)).lstrip("v")
@@ -105,6 +107,7 @@ def resolve_request(params: Mapping[str, Any], host: Host, typed: Typed) -> Name
         raise MESSAGES.error("plane-version-unbuilt", value=version, versions=", ".join(sorted(versions)))
     address = params["address"] or recorded.get("address", DEFAULT_ADDRESS)
     requested_ports = {option: full[option] for option in PORTS if option in options}
+    names = sorted({_FORMER.get(option, option) for option in options} - set(PORTS))
     settings = {
         "version": VERSION,
         "plane_dir": plane_dir,
@@ -112,7 +115,7 @@ def resolve_request(params: Mapping[str, Any], host: Host, typed: Typed) -> Name
         "kubernetes_version": version,
         "address": address,
         "ports": {**_choose_ports(host, plane_dir, address, recorded), **requested_ports},
-        "options": {option: full[option] for option in sorted(options) if option not in PORTS},
+        "options": {option: full[option] for option in names},
     }
     # Raises every input error before anything is recorded.
     to_control_plane(settings, full)
@@ -125,7 +128,7 @@ def to_control_plane(settings: Mapping[str, Any], full: Mapping[str, Any]) -> Co
         **full,
         **settings["ports"],
         "state": PRESENT,
-        "state_dir": os.path.join(settings["plane_dir"], "plane"),
+        "state_dir": state_dir_of(settings["plane_dir"]),
         "name": settings["name"],
         "kubernetes_version": settings["kubernetes_version"],
         "bin_dir": os.path.join(settings["plane_dir"], "bin"),
@@ -145,10 +148,10 @@ class NamedControlPlaneEngine(ResourceEngine[NamedControlPlaneRequest]):
         if desired.settings is None:
             return []
         text = json.dumps(desired.settings, indent=2, sort_keys=True) + "\n"
-        title = f"name {desired.name} among the labs and planes of this host"
+        title = f"name {desired.name} among the labs and control planes of this host"
         return [
             *registration(desired.name, desired.state_dir, group="plane", title=title),
-            file(settings_path(desired.state_dir), text, title="record of the plane", group="plane"),
+            file(settings_path(desired.state_dir), text, title="record of the control plane", group="plane"),
         ]
 
     def apply(self, plan: Plan, ctx: Context[NamedControlPlaneRequest]) -> Plan:
@@ -199,6 +202,11 @@ def settings_path(plane_dir: str) -> str:
     return os.path.join(plane_dir, SETTINGS)
 
 
+def state_dir_of(plane_dir: str) -> str:
+    """The state directory of the module control_plane."""
+    return os.path.join(plane_dir, "plane")
+
+
 def read_settings(host: Host, plane_dir: str) -> Optional[Settings]:
     """None when there is no control plane."""
     path = settings_path(plane_dir)
@@ -209,6 +217,10 @@ def read_settings(host: Host, plane_dir: str) -> Optional[Settings]:
         settings: Settings = parse_json(data)
         if settings["version"] != VERSION:
             raise ValueError(f"version {settings['version']}")
+        # Records of earlier versions have former names of options.
+        settings["options"] = {
+            _FORMER.get(option, option): value for option, value in dict(settings["options"]).items()
+        }
     except NotJson as error:
         raise MESSAGES.error("plane-record", path=path, found=error.found) from error
     except (ValueError, KeyError, TypeError) as error:
@@ -217,17 +229,17 @@ def read_settings(host: Host, plane_dir: str) -> Optional[Settings]:
 
 
 def read_named(host: Host, plane_dir: str) -> dict[str, Any]:
-    """What `describe` returns of the record; UserError when there is no control plane."""
+    """The record as `describe` returns it; UserError when there is no control plane."""
     settings = read_settings(host, plane_dir.rstrip("/"))
     if settings is None:
         raise MESSAGES.error(
             "plane-none", directory=plane_dir, names=", ".join(sorted(list_registered_names(host))) or "none"
         )
-    return {"plane": describe(settings)}
+    return describe(settings)
 
 
 def _typed_options(options: Mapping[str, Any], typed: Typed) -> tuple[dict[str, Any], list[BallastError]]:
-    unknown = sorted(set(options) - set(OPTIONS))
+    unknown = sorted(set(options) - set(OPTIONS) - set(_FORMER))
     if unknown:
         near = {name: difflib.get_close_matches(name, OPTIONS, n=1) for name in unknown}
         meant = {name: f" (meant: plane_{matches[0]})" if matches else "" for name, matches in near.items()}

@@ -66,7 +66,7 @@ class Manifest:
     format: int
     name: str
     profile: str
-    shape: str
+    shape: str  # the deployment mode, under the key of earlier versions, whose archives are read too
     kubernetes_version: str
     etcd_version: str
     service_network: str  # that the API server allocates from; empty where it does not
@@ -83,7 +83,9 @@ class Manifest:
 
 def describe_manifest(manifest: Manifest) -> dict[str, object]:
     """What a module returns of it."""
-    return {name: value for name, value in asdict(manifest).items() if name not in ("format", "files")}
+    names = {"shape": "deployment_mode"}
+    rows = {name: value for name, value in asdict(manifest).items() if name not in ("format", "files")}
+    return {names.get(name, name): value for name, value in rows.items()}
 
 
 def pack(host: Host, directory: str, archive: str) -> None:

@@ -177,7 +177,7 @@ def _make_manifest(desired: BackupRequest, record: Record, host: Host, content: 
         format=FORMAT,
         name=record.name,
         profile=record.choice.profile,
-        shape=record.choice.shape,
+        shape=record.choice.deployment_mode,
         kubernetes_version=record.kubernetes_version,
         etcd_version=read_etcd_status(host, record).version,
         service_network=_service_network(record),

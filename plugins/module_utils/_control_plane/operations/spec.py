@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._core.engine.events import PROGRESS_LOG
+
 _OPERATION: dict[str, dict[str, Any]] = {
     "state_dir": {"type": "path", "required": True},
     "bin_dir": {"type": "path"},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
 }
 BACKUP: dict[str, dict[str, Any]] = {**_OPERATION, "path": {"type": "path", "required": True}}
 RESTORE: dict[str, dict[str, Any]] = {

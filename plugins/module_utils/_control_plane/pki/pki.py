@@ -24,6 +24,7 @@ from ..._core.engine.kinds import Kind, fields
 from ..._core.engine.plan import ABSENT, Resource, Value
 from ..._core.host.host import Host
 from ..._core.text.errors import Bug
+from ..._core.text.run_messages import MESSAGES as CORE_MESSAGES
 from ..messages import MESSAGES
 
 if TYPE_CHECKING:
@@ -436,7 +437,7 @@ def _alternative_names(names: list[str]) -> x509.SubjectAlternativeName:
 
 def words_of(value: Value) -> list[str]:
     if not isinstance(value, Sequence):
-        raise Bug(f"expected a list, not {value!r}", id="core-value")
+        raise Bug(**CORE_MESSAGES.texts("core-value", expected="a list", value=repr(value)))
     return [str(word) for word in value]
 
 

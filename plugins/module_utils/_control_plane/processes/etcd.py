@@ -51,7 +51,9 @@ def etcd(request: ControlPlaneRequest) -> Flags:
 def embedded_etcd(request: ControlPlaneRequest) -> Flags:
     """For hyper-mini, on the same data directory and for the same client as a separate etcd."""
     return [
-        *flags("etcd in the same process, over the data of either shape", ("etcd-data-dir", data_dir(request))),
+        *flags(
+            "etcd in the same process, over the data of either deployment mode", ("etcd-data-dir", data_dir(request))
+        ),
         *flags("for etcdctl, which takes snapshots", ("etcd-listen-client-url", client_url(request))),
         *flags("nobody without a certificate of etcd's own authority", ("etcd-trusted-ca-file", request.pki(ETCD_CA))),
         *pair(

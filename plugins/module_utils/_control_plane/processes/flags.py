@@ -66,7 +66,7 @@ def kubeconfig_path(request: ControlPlaneRequest, component: str) -> str:
 
 def service_account_keys(request: ControlPlaneRequest) -> Flags:
     return flags(
-        "signs ServiceAccount tokens; the issuer stays when the shape changes",
+        "signs ServiceAccount tokens; the issuer stays when the deployment mode changes",
         ("service-account-issuer", service_account_issuer(request.cluster_domain)),
         ("service-account-key-file", request.pki("sa.pub")),
         ("service-account-signing-key-file", request.pki("sa.key")),

@@ -20,26 +20,26 @@ MESSAGES = Messages(
         Message(
             id="plane-profile-shape",
             error=UserError,
-            text="profile: {profile} is not available with shape: {shape}: {reason}",
+            text="profile: {profile} is not available with deployment_mode: {mode}: {reason}",
             remedy="{remedy}",
         ),
         Message(
             id="plane-crds-off",
             error=UserError,
-            text="crds: false is not available with shape: {shape}: without CRDs its API server never becomes ready",
-            remedy="set shape: all_in_one, or keep crds: true and deny access to them with RBAC",
+            text="crds: false is not available with deployment_mode: {mode}: without CRDs its API server never becomes ready",
+            remedy="set deployment_mode: all_in_one, or keep crds: true and deny access to them with RBAC",
         ),
         Message(
             id="plane-aggregation-off",
             error=UserError,
-            text="aggregation: false is not available with shape: {shape}: its API server does not start without aggregation",
-            remedy="set shape: all_in_one, or keep aggregation: true and deny access to APIServices with RBAC",
+            text="aggregation: false is not available with deployment_mode: {mode}: its API server does not start without aggregation",
+            remedy="set deployment_mode: all_in_one, or keep aggregation: true and deny access to APIServices with RBAC",
         ),
         Message(
             id="plane-etcd-embedded",
             error=UserError,
-            text="etcd: embedded is not available with shape: {shape}: only hyper-mini contains etcd",
-            remedy="set etcd to external or existing, or set shape: all_in_one",
+            text="etcd: embedded is not available with deployment_mode: {mode}: only hyper-mini contains etcd",
+            remedy="set etcd to external or existing, or set deployment_mode: all_in_one",
         ),
         Message(
             id="plane-resource-unknown",
@@ -117,7 +117,7 @@ MESSAGES = Messages(
             id="plane-controller-shape",
             error=UserError,
             text="controllers.add: hyper-mini has no controller {value}",
-            remedy="remove it, or set shape: separate",
+            remedy="remove it, or set deployment_mode: separate",
         ),
         Message(
             id="plane-help-unreadable",

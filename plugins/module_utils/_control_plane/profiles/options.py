@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Parses the options profile, shape, etcd, encryption and audit. Pure."""
+"""Parses the options profile, deployment_mode, etcd, encryption and audit. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from ..._core.text.errors import BallastError
 from .options_messages import MESSAGES
-from .profiles import EXISTING, FULL, Choice, default_etcd, default_shape
+from .profiles import EXISTING, FULL, Choice, default_deployment_mode, default_etcd
 
 NONE = "none"
 ENCRYPTION_PROVIDERS = ("secretbox", "aesgcm")
@@ -52,7 +52,7 @@ class Encryption:
 def parse_choice(params: Mapping[str, Any], *, aggregation: bool) -> Choice:
     """The options that decide what runs and is served, with the defaults of the profile."""
     profile = str(params["profile"] or FULL)
-    shape = str(params["shape"] or default_shape(profile))
+    deployment_mode = str(params["deployment_mode"] or default_deployment_mode(profile))
     lists = {
         f"{option}_{part}": _names(params[option], part)
         for option, parts in (
@@ -65,10 +65,10 @@ def parse_choice(params: Mapping[str, Any], *, aggregation: bool) -> Choice:
     return Choice(
         profile=profile,
         version=str(params["kubernetes_version"] or "").lstrip("v"),
-        shape=shape,
+        deployment_mode=deployment_mode,
         crds=bool(params["crds"]),
         aggregation=aggregation,
-        etcd=str(params["etcd"] or default_etcd(shape)),
+        etcd=str(params["etcd"] or default_etcd(deployment_mode)),
         **lists,
     )
 
@@ -97,7 +97,7 @@ def parse_encryption(params: Mapping[str, Any]) -> Encryption:
 
 
 def find_option_problems(params: Mapping[str, Any], choice: Choice) -> list[BallastError]:
-    """Input errors of these options. `profiles.find_problems` checks profile, shape and the lists."""
+    """Input errors of these options. `profiles.find_problems` checks profile, deployment mode and the lists."""
     problems = [] if choice.profile == FULL else _pod_problems(params, choice.profile)
     problems += _etcd_problems(params, choice)
     if params["encryption"] != NONE:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 FULL, GENERIC, MINIMAL, HYPER_MINI = "full", "generic", "minimal", "hyper-mini"
 PROFILES = (FULL, GENERIC, MINIMAL, HYPER_MINI)
 SEPARATE, ALL_IN_ONE = "separate", "all_in_one"
-SHAPES = (SEPARATE, ALL_IN_ONE)
+DEPLOYMENT_MODES = (SEPARATE, ALL_IN_ONE)
 EMBEDDED, EXTERNAL, EXISTING = "embedded", "external", "existing"
 ETCD_CHOICES = (EMBEDDED, EXTERNAL, EXISTING)
 
@@ -29,13 +29,13 @@ class Choice:
     """The options of a control plane that decide what runs and what is served, as the user gave them.
 
     `version` is X.Y.Z. Resources are written `configmaps`, `leases.coordination.k8s.io` or `*.GROUP`;
-    controllers and admission plugins as the programs' --help has them. `shape` and `etcd` are never empty:
-    `default_shape` and `default_etcd` give the values of omitted options.
+    controllers and admission plugins as the programs' --help has them. `deployment_mode` and `etcd` are never empty:
+    `default_deployment_mode` and `default_etcd` give the values of omitted options.
     """
 
     profile: str
     version: str
-    shape: str
+    deployment_mode: str
     crds: bool
     aggregation: bool
     etcd: str
@@ -76,9 +76,9 @@ class Composition:
     flags: Mapping[str, tuple[Flag, ...]]
 
 
-def default_shape(profile: str) -> str:
+def default_deployment_mode(profile: str) -> str:
     return ALL_IN_ONE if profile == HYPER_MINI else SEPARATE
 
 
-def default_etcd(shape: str) -> str:
-    return EMBEDDED if shape == ALL_IN_ONE else EXTERNAL
+def default_etcd(deployment_mode: str) -> str:
+    return EMBEDDED if deployment_mode == ALL_IN_ONE else EXTERNAL

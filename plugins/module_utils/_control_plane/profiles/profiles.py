@@ -15,6 +15,7 @@ from .profile_options import (
     ALL_IN_ONE,
     API_SERVER,
     CONTROLLER_MANAGER,
+    DEPLOYMENT_MODES,
     EMBEDDED,
     ETCD,
     ETCD_CHOICES,
@@ -28,12 +29,11 @@ from .profile_options import (
     PROFILES,
     SCHEDULER,
     SEPARATE,
-    SHAPES,
     Choice,
     Composition,
     Flag,
+    default_deployment_mode,
     default_etcd,
-    default_shape,
 )
 from .resource_dependencies import (
     CONTROLLERS,
@@ -62,13 +62,13 @@ __all__ = (
     "PROFILES",
     "SCHEDULER",
     "SEPARATE",
-    "SHAPES",
+    "DEPLOYMENT_MODES",
     "Choice",
     "Composition",
     "Flag",
     "compose",
     "default_etcd",
-    "default_shape",
+    "default_deployment_mode",
     "find_problems",
 )
 
@@ -90,7 +90,10 @@ def compose(choice: Choice) -> Composition:
     left_out = _left_out(case, running)
     processes = tuple(name for name in _processes(case) if name not in left_out)
     flags = {
-        case.server: [*_api_server(case), *(_all_in_one(case, running) if choice.shape == ALL_IN_ONE else [])],
+        case.server: [
+            *_api_server(case),
+            *(_all_in_one(case, running) if choice.deployment_mode == ALL_IN_ONE else []),
+        ],
         CONTROLLER_MANAGER: _controller_manager(case, running),
     }
     full = choice.profile == FULL
@@ -107,7 +110,7 @@ def compose(choice: Choice) -> Composition:
 
 def _processes(case: Case) -> tuple[str, ...]:
     etcd = (ETCD,) if case.choice.etcd == EXTERNAL else ()
-    if case.choice.shape == ALL_IN_ONE:
+    if case.choice.deployment_mode == ALL_IN_ONE:
         return (*etcd, HYPER_MINI)
     pods = (SCHEDULER,) if case.choice.profile == FULL else ()
     return (*etcd, case.server, CONTROLLER_MANAGER, *pods)
@@ -116,7 +119,7 @@ def _processes(case: Case) -> tuple[str, ...]:
 def _left_out(case: Case, running: tuple[str, ...]) -> dict[str, str]:
     """Processes of the profile that are left out because they would do nothing, with the reason."""
     reasons = {}
-    if case.choice.shape != ALL_IN_ONE and not running:
+    if case.choice.deployment_mode != ALL_IN_ONE and not running:
         reasons[CONTROLLER_MANAGER] = "controllers.remove leaves it none"
     missing = [name for name in SCHEDULER_NEEDS if name in case.removed]
     if case.choice.profile == FULL and missing:
@@ -135,7 +138,7 @@ def _controllers(case: Case) -> tuple[str, ...]:
 
 
 def _api_server(case: Case) -> Iterator[Flag]:
-    if case.choice.shape != ALL_IN_ONE:  # hyper-mini has a flag with the resources
+    if case.choice.deployment_mode != ALL_IN_ONE:  # hyper-mini has a flag with the resources
         yield from _runtime_config(case)
     yield from _gates(case, case.served)
     if case.list_unserved(FLOW_CONTROL):

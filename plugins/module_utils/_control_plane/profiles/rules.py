@@ -68,7 +68,7 @@ class Case:
 
     @property
     def server(self) -> str:
-        if self.choice.shape == ALL_IN_ONE:
+        if self.choice.deployment_mode == ALL_IN_ONE:
             return HYPER_MINI
         return API_SERVER if self.choice.profile == FULL else GENERIC_API_SERVER
 
@@ -133,25 +133,28 @@ def _version(case: Case) -> Iterator[Fields]:
         yield {"profile": case.choice.profile, "version": case.choice.version, "oldest": f"1.{OLDEST_KNOWN}"}
 
 
-_SHAPE_REASONS = {
-    (FULL, ALL_IN_ONE): ("pods and nodes need kube-apiserver and kube-scheduler", "set shape to separate"),
-    (HYPER_MINI, SEPARATE): ("it is one process by its nature", "set shape to all_in_one, or profile to generic"),
+_MODE_REASONS = {
+    (FULL, ALL_IN_ONE): ("pods and nodes need kube-apiserver and kube-scheduler", "set deployment_mode to separate"),
+    (HYPER_MINI, SEPARATE): (
+        "it is one process by its nature",
+        "set deployment_mode to all_in_one, or profile to generic",
+    ),
 }
 
 
-def _shape(case: Case) -> Iterator[Fields]:
-    profile, shape = case.choice.profile, case.choice.shape
-    if (profile, shape) in _SHAPE_REASONS:
-        reason, remedy = _SHAPE_REASONS[(profile, shape)]
-        yield {"profile": profile, "shape": shape, "reason": reason, "remedy": remedy}
+def _deployment_mode(case: Case) -> Iterator[Fields]:
+    profile, mode = case.choice.profile, case.choice.deployment_mode
+    if (profile, mode) in _MODE_REASONS:
+        reason, remedy = _MODE_REASONS[(profile, mode)]
+        yield {"profile": profile, "mode": mode, "reason": reason, "remedy": remedy}
 
 
 def _separate_with(unwanted: Callable[[Choice], bool]) -> Callable[[Case], Iterator[Fields]]:
     """A rule for choices that only hyper-mini supports."""
 
     def breaches(case: Case) -> Iterator[Fields]:
-        if case.choice.shape == SEPARATE and unwanted(case.choice):
-            yield {"shape": SEPARATE}
+        if case.choice.deployment_mode == SEPARATE and unwanted(case.choice):
+            yield {"mode": SEPARATE}
 
     return breaches
 
@@ -174,7 +177,11 @@ def _fixed_resources(case: Case) -> Iterator[Fields]:
     for name in sorted(case.removed):
         if name in switches:
             reason = "there is an option of its own for it"
-            yield {"value": name, "reason": reason, "remedy": f"set {switches[name]} to false, in shape all_in_one"}
+            yield {
+                "value": name,
+                "reason": reason,
+                "remedy": f"set {switches[name]} to false, with deployment_mode: all_in_one",
+            }
         elif name in reasons:
             pods = (
                 ""
@@ -244,7 +251,7 @@ def _needy_controllers(case: Case) -> Iterator[Fields]:
 
 
 def _foreign_controllers(case: Case) -> Iterator[Fields]:
-    if case.choice.shape == ALL_IN_ONE:
+    if case.choice.deployment_mode == ALL_IN_ONE:
         names = set(case.choice.controllers_add) & controllers(case.minor)
         yield from ({"value": name} for name in sorted(names.difference(GENERIC_CONTROLLERS)))
 
@@ -259,7 +266,7 @@ def _in_both(first: Iterable[str], other: Iterable[str]) -> Iterator[Fields]:
 
 RULES: tuple[Rule, ...] = (
     Rule("plane-profile-version", _version),
-    Rule("plane-profile-shape", _shape),
+    Rule("plane-profile-shape", _deployment_mode),
     Rule("plane-crds-off", _separate_with(lambda choice: not choice.crds)),
     Rule("plane-aggregation-off", _separate_with(lambda choice: not choice.aggregation)),
     Rule("plane-etcd-embedded", _separate_with(lambda choice: choice.etcd == EMBEDDED)),

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, Union
 
 from ..text.errors import BallastError, Bug, HostError
+from ..text.run_messages import MESSAGES
 from .context import Context
 from .journal import Journal, journal_path
 from .kinds import Kind
@@ -103,14 +104,8 @@ class BaseEngine(Generic[D, S, P]):
         if not left:
             return []
         titles = ", ".join(str(getattr(step, "title", step)) for step in left[:_SHOWN])
-        return [
-            Finding(
-                "core-not-held",
-                "verify",
-                f"after the run, {len(left)} steps are still needed: {titles}",
-                "find the other program that changes this on the machine, then run the same command again",
-            )
-        ]
+        texts = MESSAGES.texts("core-not-held", count=len(left), titles=titles)
+        return [Finding(texts["id"], "verify", texts["text"], texts["remedy"])]
 
     def preview(self, ctx: Context[D]) -> dict[str, object]:
         """The part of `report` that is known beforehand: what check mode returns, so that later tasks can be planned."""
@@ -204,7 +199,7 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
     def _kind(self, kind: str) -> Kind:
         handler = self.kinds.get(kind)
         if handler is None:
-            raise Bug(f"{self.name} has no kind {kind!r}", id="core-kind")
+            raise Bug(**MESSAGES.texts("core-kind", engine=self.name, kind=repr(kind)))
         return handler
 
     def _left_open(self, ctx: Context[J]) -> bool:
@@ -274,7 +269,7 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
                         self._close(journal, ctx)
             ctx.progress.failed(failed.group or failed.title, where)
             if isinstance(error, KeyboardInterrupt):
-                raise HostError(f"interrupted {where}; {fate}", id="core-interrupted") from error
+                raise HostError(**MESSAGES.texts("core-interrupted", where=f"{where}; {fate}")) from error
             if isinstance(error, BallastError):
                 error.text = f"{error.text}\n  step:  {where}; {fate}"
             raise
@@ -286,13 +281,7 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
             return False
         left = self._undo(run.steps, journal, ctx)
         if left:
-            raise HostError(
-                f"an earlier run was killed, and {len(left)} of its steps cannot be undone",
-                id="core-undo",
-                found="\n".join(left),
-                remedy="fix the reported reasons, then run the same command again",
-                page="docs/reference/errors-core.md",
-            )
+            raise HostError(**MESSAGES.texts("core-undo", found="\n".join(left), count=len(left)))
         journal.end()
         return True
 

@@ -13,19 +13,28 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import Optional, Protocol
+from typing import Any, Optional, Protocol
 
 from ..host.directories import make_directory
 from ..host.local_files import host_error
 from ..host.safe_path import open_own
 from ..text.json_text import parse_json
 from ..text.redaction import redact_message
+from .former_names import formerly
 
 STARTED = "started"
 WAITING = "waiting"
 DONE = "done"
 FAILED = "failed"
 UNDONE = "undone"
+
+# The option that names the file of a FileSink, in the argument spec of each module that has it.
+PROGRESS_LOG: dict[str, dict[str, Any]] = {
+    "progress_log": {
+        "type": "path",
+        **formerly("events"),
+    }
+}
 
 _TEXTS = ("kind", "feature", "subject", "text")
 _NUMBERS = ("seconds", "at")

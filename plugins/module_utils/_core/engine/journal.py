@@ -28,6 +28,7 @@ from typing import Any
 from ..host.host import Host
 from ..text.errors import HostError
 from ..text.json_text import parse_json
+from ..text.run_messages import MESSAGES
 from .plan import Policy, Recorded, Step
 
 _FULL = ("core-enospc", "core-edquot")
@@ -131,13 +132,8 @@ class Journal:
             try:
                 self._take(parse_json(line), kinds)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise HostError(
-                    f"{self.path}:{number}: this version cannot read the journal",
-                    id="core-ledger",
-                    found=str(error),
-                    remedy="remove the resources with the version of the collection that wrote the journal",
-                    page="docs/reference/errors-core.md",
-                ) from error
+                texts = MESSAGES.texts("core-ledger", found=str(error), path=self.path, line=number)
+                raise HostError(**texts) from error
 
     def _whole_lines(self) -> bytes:
         data = self._host.read(self.path) or b""

@@ -15,7 +15,9 @@ from typing import Any, Optional, Protocol, Union
 
 from ..host.host import Host
 from ..text.errors import Bug, HostError
+from ..text.host_messages import MESSAGES as HOST_MESSAGES
 from ..text.json_text import parse_json
+from ..text.run_messages import MESSAGES as RUN_MESSAGES
 from .context import Context
 from .ownership import adopt_directory, make_marked_directory, remove_marked_directory, require_private
 from .plan import ABSENT, Resource, Value
@@ -43,7 +45,7 @@ class Kind(Protocol):
 def fields(value: Value) -> Mapping[str, Value]:
     """The value as the mapping that its kind promises."""
     if not isinstance(value, Mapping):
-        raise Bug(f"expected a mapping, not {value!r}", id="core-value")
+        raise Bug(**RUN_MESSAGES.texts("core-value", expected="a mapping", value=repr(value)))
     return value
 
 
@@ -112,13 +114,7 @@ class SymlinkKind:
 
 
 def _other_kind_error(path: str, *, expected: str, actual: str) -> HostError:
-    return HostError(
-        f"{path} should be a {expected}",
-        id=f"core-not-a-{expected}",
-        found=f"a {actual}",
-        remedy="move it away, then run the same command again",
-        page="docs/reference/errors-core.md",
-    )
+    return HostError(**HOST_MESSAGES.texts(f"core-not-a-{expected}", found=f"a {actual}", path=path))
 
 
 class SysctlMinimumKind:
@@ -205,12 +201,7 @@ class SysctlMinimumKind:
         if data is None and "/" in name:
             return None
         if data is None:
-            raise HostError(
-                f"this kernel has no setting {name}",
-                id="core-no-sysctl",
-                remedy="use a kernel with this feature",
-                page="docs/reference/errors-core.md",
-            )
+            raise HostError(**RUN_MESSAGES.texts("core-no-sysctl", name=name))
         return int(data)
 
     def _path(self, name: str) -> str:

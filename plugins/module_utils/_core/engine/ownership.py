@@ -28,6 +28,7 @@ from ..host.names import MARK, MARKER
 from ..host.safe_path import owners
 from ..text.errors import HostError, shorten
 from ..text.json_text import NotJson, parse_json
+from ..text.run_messages import MESSAGES
 from .plan import ABSENT, Recorded, Resource, Value
 
 _MARK_BYTES = 4096  # a mark has about a hundred
@@ -270,23 +271,11 @@ def refuse_others(
 
 
 def taken_error(what: str, reason: str) -> HostError:
-    return HostError(
-        f"{what} belongs to another program",
-        id="core-taken",
-        found=reason,
-        remedy="choose another name, or remove it yourself if nothing needs it",
-        page="docs/reference/errors-core.md",
-    )
+    return HostError(**MESSAGES.texts("core-taken", found=reason, what=what))
 
 
 def not_ours_error(path: str, reason: str) -> HostError:
-    return HostError(
-        f"{path} was not created by this collection, so it is neither used nor removed",
-        id="core-not-ours",
-        found=reason,
-        remedy="choose an empty or new directory; to remove something, choose the directory that it was created in",
-        page="docs/reference/errors-core.md",
-    )
+    return HostError(**MESSAGES.texts("core-not-ours", found=reason, path=path))
 
 
 # Inside

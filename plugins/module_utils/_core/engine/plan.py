@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol, Union
 
 from ..text.errors import Bug
+from ..text.run_messages import MESSAGES
 
 # JSON data. A value says everything about a resource that matters; readings that flap (counters, ages) stay out.
 Value = Union[None, bool, int, str, Sequence["Value"], Mapping[str, "Value"]]
@@ -124,7 +125,7 @@ def plan_resources(
     if len(keys) != len(resources):
         counts = Counter(" ".join(resource.key) for resource in resources)
         twice = sorted(key for key, count in counts.items() if count > 1)
-        raise Bug("two resources have one kind and target", id="core-resource-twice", found=", ".join(twice))
+        raise Bug(**MESSAGES.texts("core-resource-twice", found=", ".join(twice)))
     steps = [
         Step(
             kind=old.kind,

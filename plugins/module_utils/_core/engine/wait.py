@@ -12,6 +12,7 @@ from typing import Generic, TypeVar, Union
 
 from ..host.host import Host
 from ..text.errors import PeerError
+from ..text.run_messages import MESSAGES
 from .events import Progress
 
 T = TypeVar("T")
@@ -55,17 +56,10 @@ def wait(
             return answer.value
         elapsed = host.monotonic() - start
         if isinstance(answer, Impossible):
-            raise PeerError(
-                f"{subject}: {answer.reason}", id="core-wait-impossible", page="docs/reference/errors-core.md"
-            )
+            raise PeerError(**MESSAGES.texts("core-wait-impossible", subject=subject, reason=answer.reason))
         if elapsed > deadline_seconds:
-            raise PeerError(
-                f"{subject}: not within {deadline_seconds:.0f} seconds",
-                id="core-wait-deadline",
-                found=answer.reason,
-                remedy="read its log; on a slow machine, run the same command again to continue waiting",
-                page="docs/reference/errors-core.md",
-            )
+            fields = {"subject": subject, "seconds": f"{deadline_seconds:.0f}"}
+            raise PeerError(**MESSAGES.texts("core-wait-deadline", found=answer.reason, **fields))
         if answer.reason != last_reason or host.monotonic() - told_at >= _TELL_EVERY:
             last_reason, told_at = answer.reason, host.monotonic()
             progress.waiting(subject, answer.reason)

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from typing import IO, Any, NamedTuple, Optional, Protocol
 
 from ..text.errors import HostError
+from ..text.host_messages import MESSAGES
 from .host import Host
 
 PIECE = 2**16
@@ -46,12 +47,7 @@ class Deadline:
 
 
 def too_large_error(what: str, limit: int) -> HostError:
-    return HostError(
-        f"{what} exceeds the limit of {limit} bytes",
-        id="core-too-large",
-        remedy="find out what wrote that much; expected data is smaller",
-        page="docs/reference/errors-core.md",
-    )
+    return HostError(**MESSAGES.texts("core-too-large", what=what, limit=limit))
 
 
 # Commands

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from ..text.errors import HostError
+from ..text.host_messages import MESSAGES
 from .host import Host
 
 
@@ -24,12 +25,7 @@ def cgroup_hierarchies(host: Host) -> list[str]:
     v1 = [row[1] for row in rows if row[2] == "cgroup" and row[1].startswith("/sys/fs/cgroup/")]
     v2 = [row[1] for row in rows if row[2] == "cgroup2" and row[1].startswith("/sys/fs/cgroup")]
     if not v1 and not v2:
-        raise HostError(
-            "no cgroup hierarchy is mounted under /sys/fs/cgroup",
-            id="core-no-cgroup",
-            remedy="mount cgroup2 there: mount -t cgroup2 none /sys/fs/cgroup",
-            page="docs/reference/errors-core.md",
-        )
+        raise HostError(**MESSAGES.texts("core-no-cgroup"))
     return sorted(v1) + v2
 
 

@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Sequence
 
 from ..text.errors import HostError, last_lines
+from ..text.host_messages import MESSAGES
 from .safe_path import open_own
 
 HOLDER_BYTES = 32
@@ -81,59 +82,28 @@ def mounts_in(path: str) -> list[str]:
 
 
 def mounted_error(path: str, mounts: Sequence[str]) -> HostError:
-    return HostError(
-        f"cannot remove {path}: it contains mounts, whose content would be deleted too",
-        id="core-mounted",
-        found=last_lines("\n".join(mounts)),
-        remedy=f"find what uses them, unmount them (umount {shlex.quote(mounts[-1])}), then run the same command again",
-        page="docs/reference/errors-core.md",
-    )
+    listed, last = last_lines("\n".join(mounts)), shlex.quote(mounts[-1])
+    return HostError(**MESSAGES.texts("core-mounted", found=listed, path=path, mount=last))
 
 
 def not_a_lock_error(path: str) -> HostError:
-    return HostError(
-        f"cannot lock {path}: it is not a lock file",
-        id="core-not-a-lock",
-        found="a file whose content is not a process id",
-        remedy="inspect it and move it, then run the same command again",
-        page="docs/reference/errors-core.md",
-    )
+    reason = "a file whose content is not a process id"
+    return HostError(**MESSAGES.texts("core-not-a-lock", found=reason, path=path))
 
 
 def locked_error(path: str, holder: str) -> HostError:
-    return HostError(
-        f"another run is active here: {path} is locked",
-        id="core-locked",
-        found=f"process {holder.strip() or 'unknown'}",
-        remedy="wait until it ends, then run the same command again",
-        page="docs/reference/errors-core.md",
-    )
+    return HostError(**MESSAGES.texts("core-locked", found=f"process {holder.strip() or 'unknown'}", path=path))
 
 
 def host_error(verb: str, path: str, error: OSError) -> HostError:
     reason = error.strerror or str(error)
     if error.errno in (errno.EACCES, errno.EPERM) and os.geteuid() != 0:
         return not_root_error(f"cannot {verb} {path}", found=reason)
-    remedies = {
-        errno.ENOSPC: "free space on that filesystem, then run the same command again",
-        errno.EACCES: "root is denied too: find what confines this run (a container, a security module, the server of a network filesystem)",
-        errno.EPERM: "root is denied too: find what confines this run (a container, a security module, an immutable file)",
-        errno.EROFS: "the filesystem is mounted read-only; choose another directory",
-    }
-    return HostError(
-        f"cannot {verb} {path}",
-        id=f"core-{errno.errorcode.get(error.errno or 0, 'os').lower()}",
-        found=reason,
-        remedy=remedies.get(error.errno or 0, "see docs/errors.md"),
-        page="docs/reference/errors-core.md",
-    )
+    id = f"core-{errno.errorcode.get(error.errno or 0, 'os').lower()}"
+    row = id if id in MESSAGES.rows else "core-os"  # for the names of the kernel that have no row
+    return HostError(**{**MESSAGES.texts(row, found=reason, verb=verb, path=path), "id": id})
 
 
 def not_root_error(text: str, *, found: str = "") -> HostError:
-    return HostError(
-        text,
-        id="core-not-root",
-        found=found or f"it runs as user {os.geteuid()}",
-        remedy="run it as root: `become: true` in the play, or `--become` on the command line",
-        page="docs/reference/errors-core.md",
-    )
+    reason = found or f"it runs as user {os.geteuid()}"
+    return HostError(**MESSAGES.texts("core-not-root", found=reason, what=text))

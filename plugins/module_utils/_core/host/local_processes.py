@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import NamedTuple, Optional
 
 from ..text.errors import HostError
+from ..text.host_messages import MESSAGES
 from .host import Process, ProcessId
 from .local_files import host_error
 from .rooted import open_below, path_below
@@ -243,10 +244,4 @@ def _read_all(descriptor: int, limit: int) -> bytes:
 
 
 def not_plain_error(identity: ProcessId, path: str, reason: str) -> HostError:
-    return HostError(
-        f"{path} of process {identity.pid} cannot be read",
-        id="core-below-root",
-        found=reason,
-        remedy="make it a regular file of the usual size, then run the same command again",
-        page="docs/reference/errors-core.md",
-    )
+    return HostError(**MESSAGES.texts("core-below-root", found=reason, path=path, pid=identity.pid))

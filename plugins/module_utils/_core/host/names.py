@@ -16,6 +16,8 @@ STATE_DIRECTORY = f"/var/lib/{MARK}"  # what features keep is below it, where no
 ENGINES_DIRECTORY = f"/var/cache/{MARK}/engines"  # what hosts keep to be quicker, and what tells nothing of them
 # A lab or node name: a DNS label, since it becomes a Node name, a unit name and part of a link name.
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", re.ASCII)
+# By this link to `/` a node instance has its files once more, and nobody else has them so (`_instance/engine.py`).
+_ENTRY = re.compile(rf"\A/\.{MARK}-[^/]+(?=/)", re.ASCII)
 
 
 def is_name(text: str) -> bool:
@@ -25,6 +27,16 @@ def is_name(text: str) -> bool:
 def join_name(*parts: str) -> str:
     """`ballast-lab-n1`: for units, network namespaces and tables, which have no tight limit."""
     return "-".join([MARK, *parts])
+
+
+def entry(unit: str) -> str:
+    """`/.ballast-lab-n1`, of the instance `ballast-lab-n1`."""
+    return f"/.{unit}"
+
+
+def without_entry(path: str) -> str:
+    """A path in an instance as its host has it too: for what outlives the task."""
+    return _ENTRY.sub("", path)
 
 
 def link_name(*parts: str) -> str:

@@ -29,6 +29,7 @@ _ROOT = 0
 _DELETED = " (deleted)"  # behind the path of a program whose file was replaced since
 _BUSYBOX = "busybox"  # has runit's programs too
 _LINKS = 40
+STARTED_FOR = "BALLAST_STARTED_FOR"  # in the environment of a process that starts modules: the process id of their run
 # The kubelet's own names, below its cgroupRoot: kubepods/QOS/podUID (cgroupfs), PREFIX-kubepods.slice/.../PREFIX-kubepods-QOS-
 # podUID.slice (systemd, which takes _ for -). The uid of a static pod is a digest. Source: kubelet/cm/cgroup_manager_linux.go.
 _PODS = re.compile(r"kubepods|(?:[^/]+-)?kubepods\.slice")
@@ -117,6 +118,14 @@ def is_runsvdir(host: Host, process: Process, directory: str) -> bool:
 
 def leads_session(host: Host, pid: int) -> bool:
     return any(thread.session == pid for thread in read_threads(host, pid))
+
+
+def started_for(host: Host) -> int:
+    """The process id of the run of Ansible that this module is of, where a process that is not below it has started it; else 0."""
+    environment = (host.read("/proc/self/environ") or b"").split(b"\0")
+    mark = f"{STARTED_FOR}=".encode()
+    value = next((entry[len(mark) :] for entry in environment if entry.startswith(mark)), b"")
+    return int(value) if value.isdigit() else 0
 
 
 def has_ended(host: Host, process: ProcessId) -> bool:

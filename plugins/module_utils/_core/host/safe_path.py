@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Optional
 
 from ..text.errors import HostError
+from ..text.host_messages import MESSAGES
 
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LINKS_MAX = 40  # as the kernel
@@ -203,53 +204,27 @@ def kind_of(mode: int) -> str:
 
 
 def open_error(path: str, directory: str) -> HostError:
-    return HostError(
-        f"{path} is not safe to use: other users can write in {directory}",
-        id="core-place-open",
-        found=f"other users can write in {directory} and replace its content at any time",
-        remedy=f"choose a directory that only root can write in, or remove the permission: chmod go-w {directory}",
-        page="docs/reference/errors-core.md",
-    )
+    reason = f"other users can write in {directory} and replace its content at any time"
+    fields = {"path": path, "where": f"in {directory}", "place": directory}
+    return HostError(**MESSAGES.texts("core-place-open", found=reason, **fields))
 
 
 def file_open_error(path: str, file: str) -> HostError:
-    return HostError(
-        f"{path} is not safe to use: other users can write it",
-        id="core-place-open",
-        found=f"other users can write {file} and change its content",
-        remedy=f"check its content, then remove the permission: chmod go-w {file}",
-        page="docs/reference/errors-core.md",
-    )
+    reason = f"other users can write {file} and change its content"
+    return HostError(**MESSAGES.texts("core-place-open", found=reason, path=path, where="it", place=file))
 
 
 def owner_error(path: str, component: str, uid: int) -> HostError:
-    return HostError(
-        f"{path} is not safe to use: {component} belongs to another user",
-        id="core-place-owner",
-        found=f"{component} belongs to user {uid}",
-        remedy=f"choose another path; or inspect {component}, then remove it or change its owner: chown root {component}",
-        page="docs/reference/errors-core.md",
-    )
+    reason = f"{component} belongs to user {uid}"
+    return HostError(**MESSAGES.texts("core-place-owner", found=reason, path=path, place=component))
 
 
 def hard_link_error(path: str, names: int) -> HostError:
-    return HostError(
-        f"{path} is not safe to write: the file has hard links",
-        id="core-hard-link",
-        found=f"the file has {names} names (hard links)",
-        remedy=f"find them (find / -xdev -samefile {path}), and remove the unwanted ones",
-        page="docs/reference/errors-core.md",
-    )
+    return HostError(**MESSAGES.texts("core-hard-link", found=f"the file has {names} names (hard links)", path=path))
 
 
 def not_a_file_error(path: str, kind: str) -> HostError:
-    return HostError(
-        f"{path} should be a file",
-        id="core-not-a-file",
-        found=f"a {kind}",
-        remedy="move it away, then run the same command again",
-        page="docs/reference/errors-core.md",
-    )
+    return HostError(**MESSAGES.texts("core-not-a-file", found=f"a {kind}", path=path))
 
 
 _OWN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe in its place must not make us wait

@@ -10,8 +10,10 @@ operation of its socket gets the time that is left, however the server divides w
 
 from __future__ import annotations
 
+import functools
 import http.client
 import ipaddress
+import os
 import socket
 import ssl
 import tempfile
@@ -22,6 +24,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any, NamedTuple, Optional
 
 from ..text.errors import BallastError, Bug, PeerError
+from ..text.host_messages import MESSAGES
 from .bounded import PIECE, Deadline
 from .host import Pem, Response, Stream
 from .local_files import host_error
@@ -42,9 +45,11 @@ class Tls(NamedTuple):
 
 
 class _Timed(socket.socket):
-    """A socket whose operations all end at one deadline."""
+    """A socket whose operations all end at one deadline, give or take a hundredth of the time that is left: to set it again is a
+    call of the kernel, and a watch reads a hundred times a second."""
 
     deadline: Optional[Deadline] = None
+    _seconds = 0.0  # as it was set last
 
     def recv_into(self, *args: Any, **options: Any) -> int:
         self._renew()
@@ -56,7 +61,10 @@ class _Timed(socket.socket):
 
     def _renew(self) -> None:
         if self.deadline is not None:
-            self.settimeout(self.deadline.seconds_left())
+            left = self.deadline.seconds_left()
+            if abs(self._seconds - left) > left / 100:
+                self.settimeout(left)
+                self._seconds = left
 
 
 class _TimedPlain(_Timed):
@@ -200,21 +208,12 @@ def _lines(answer: http.client.HTTPResponse, sock: Any, url: str, timeout: float
 
 def no_answer_error(method: str, url: str, error: Exception) -> PeerError:
     return PeerError(
-        f"{method} {url}: no response",
-        id="core-no-answer",
-        found=str(error) or type(error).__name__,
-        remedy="check that the program behind this address is running, and read its log",
-        page="docs/reference/errors-core.md",
+        **MESSAGES.texts("core-no-answer", found=str(error) or type(error).__name__, method=method, url=url)
     )
 
 
 def answer_too_large(method: str, url: str, limit: int) -> BallastError:
-    return PeerError(
-        f"{method} {url}: the response exceeds the limit of {limit} bytes",
-        id="core-too-large",
-        remedy="find out which program listens at that address; the expected program responds with less",
-        page="docs/reference/errors-core.md",
-    )
+    return PeerError(**MESSAGES.texts("core-too-large", what=f"{method} {url}: the response", limit=limit))
 
 
 def _connection(url: str, tls: Tls, deadline: Deadline) -> tuple[_Connection, str]:
@@ -227,7 +226,7 @@ def _connection(url: str, tls: Tls, deadline: Deadline) -> tuple[_Connection, st
     if parts.scheme == "http":
         return _Connection(parts.netloc, deadline), target
     if parts.scheme != "https":
-        raise Bug(f"not a valid address for a request: {url}", id="core-url")
+        raise Bug(**MESSAGES.texts("core-url", url=url))
     return _Connection(parts.netloc, deadline, context=_context(tls), peer=_peer(tls)), target
 
 
@@ -279,7 +278,29 @@ def _addresses(host: str, port: int, deadline: Deadline) -> list[tuple[int, Any]
 
 
 def _context(tls: Tls) -> ssl.SSLContext:
-    """Verifies the peer and its name; with `ca`, by that authority alone."""
+    """Verifies the peer and its name; with `ca`, by that authority alone. A file that was renewed is read again."""
+    if tls.ca is None:  # many files, which the distribution renews
+        return _make_context(tls)
+    return _kept_context(tls, tuple(_version(pem) for pem in tls))
+
+
+def _version(pem: Optional[Pem]) -> Optional[tuple[int, ...]]:
+    """Of a file: another one where it was replaced or written."""
+    if not isinstance(pem, str):
+        return None
+    try:
+        stat = os.stat(pem)
+    except OSError:
+        return None  # whoever reads it tells why not
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+
+
+@functools.lru_cache(maxsize=8)  # an engine asks one server many times
+def _kept_context(tls: Tls, _versions: tuple[Optional[tuple[int, ...]], ...]) -> ssl.SSLContext:
+    return _make_context(tls)
+
+
+def _make_context(tls: Tls) -> ssl.SSLContext:
     with _as_file(tls.ca):
         if isinstance(tls.ca, bytes):
             context = ssl.create_default_context(cadata=tls.ca.decode("ascii"))

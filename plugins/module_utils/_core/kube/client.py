@@ -25,8 +25,8 @@ from ..host.host import BODY_LIMIT, NOTHING, Host, Response, Stream
 from ..host.names import MARK
 from ..text.errors import BallastError, PeerError, last_lines, shorten
 from ..text.json_text import parse_json
+from ..text.kube_messages import MESSAGES
 
-_PAGE = "docs/reference/errors-core.md"
 REQUEST_SECONDS = 30  # the server itself gives up after 60 (--request-timeout)
 _PAGE_SIZE = 500  # objects, as kubectl asks for them
 _PAGES_MOST = 2000  # a million objects; Kubernetes is made for 150,000 pods
@@ -141,11 +141,15 @@ class Api:
             version = page.resource_version
         return Listed(tuple(items), version)
 
-    def pages(self, path: str, params: Mapping[str, str] = NOTHING) -> Iterator[Listed]:
-        """As `list`, for who need not have all at once. Each page is asked for when the one before has been dealt with."""
+    def pages(
+        self, path: str, params: Mapping[str, str] = NOTHING, *, objects: Optional[int] = None
+    ) -> Iterator[Listed]:
+        """As `list`, for who need not have all at once. Each page is asked for when the one before has been dealt with. It has so
+        many `objects`, or fewer where these are too large for one answer."""
         going_on: dict[str, str] = {}
+        most = objects or _PAGE_SIZE
         for _page in range(_PAGES_MOST):
-            page = self.get(path, {"limit": str(_PAGE_SIZE), **params, **going_on})
+            page, most = self._page(path, {**params, **going_on}, most)
             metadata, items = page.get("metadata"), page.get("items")
             if not isinstance(metadata, dict) or not isinstance(items, list):
                 raise _nonsense("GET", path, "no list")
@@ -156,6 +160,16 @@ class Api:
                 return
             going_on = {"continue": str(metadata["continue"])}
         raise _nonsense("GET", path, f"a list of more than {_PAGES_MOST} pages")
+
+    def _page(self, path: str, params: Mapping[str, str], objects: int) -> tuple[dict[str, Any], int]:
+        """With how many objects it was asked for."""
+        while True:
+            try:
+                return self.get(path, {"limit": str(objects), **params}), objects
+            except PeerError as error:
+                if error.id != "core-too-large" or objects == 1:
+                    raise
+            objects //= 2
 
     def create(self, path: str, body: Mapping[str, Any], params: Mapping[str, str] = NOTHING) -> dict[str, Any]:
         """`path` is that of the collection."""
@@ -275,25 +289,20 @@ def _event(path: str, line: bytes) -> dict[str, Any]:
     return {"type": kind, "object": what}
 
 
-# By status: what distinguishes the error for a program, and what to do about it.
+# By status, what distinguishes the error for a program.
 _REFUSALS = {
-    401: ("core-api-forbidden", "use a kubeconfig whose user the server authenticates and authorizes for this"),
-    403: ("core-api-forbidden", "use a kubeconfig whose user the server authenticates and authorizes for this"),
-    404: ("core-api-absent", "check the name and the namespace, and that the server serves this version"),
-    409: ("core-api-conflict", "run the same command again: another client changed the object at the same time"),
-    410: ("core-api-gone", "list again, then watch from that version"),
+    401: "core-api-forbidden",
+    403: "core-api-forbidden",
+    404: "core-api-absent",
+    409: "core-api-conflict",
+    410: "core-api-gone",
 }
 
 
 def _refusal(method: str, path: str, answer: Response, *, who: str = "the API server") -> BallastError:
-    id, remedy = _REFUSALS.get(answer.status, ("core-api-refused", "fix the problem that the server reports"))
-    refused = Refused(
-        f"{method} {path}: {who} returned status {answer.status}",
-        id=id,
-        found=_message(answer.body),
-        remedy=remedy,
-        page=_PAGE,
-    )
+    id = _REFUSALS.get(answer.status, "core-api-refused")
+    fields = {"method": method, "path": path, "server": who, "status": answer.status}
+    refused = Refused(**MESSAGES.texts(id, found=_message(answer.body), **fields))
     refused.status = answer.status
     return refused
 
@@ -309,10 +318,4 @@ def _message(body: bytes) -> str:
 
 
 def _nonsense(method: str, path: str, what: str) -> BallastError:
-    return PeerError(
-        f"{method} {path}: the response is not from an API server",
-        id="core-api-answer",
-        found=what,
-        remedy="find which other program listens at the kubeconfig's server address",
-        page=_PAGE,
-    )
+    return PeerError(**MESSAGES.texts("core-api-answer", found=what, method=method, path=path))

@@ -18,8 +18,9 @@ from typing import Any, Optional
 from ..host.host import Host
 from ..text.document import parse_document
 from ..text.errors import UserError
+from ..text.kube_messages import MESSAGES
 from .client import REQUEST_SECONDS, Access, Api
-from .kubeconfig import PAGE, Credentials, Document, Kubeconfig, kubeconfig_error
+from .kubeconfig import Credentials, Document, Kubeconfig, kubeconfig_error
 
 SPEC: dict[str, Any] = {"kubeconfig": {"type": "path"}, "context": {"type": "str"}}
 _HOME = "~/.kube/config"
@@ -87,10 +88,5 @@ def _account(host: Host, environ: Mapping[str, str]) -> Optional[Credentials]:
 
 
 def _none() -> UserError:
-    return UserError(
-        "no kubeconfig and no ServiceAccount was found to reach the API server",
-        id="core-kubeconfig-none",
-        found=f"no option kubeconfig, no K8S_AUTH_KUBECONFIG, no KUBECONFIG, no ServiceAccount of a pod, no {_HOME}",
-        remedy="set the option kubeconfig, or set KUBECONFIG in the environment of the task",
-        page=PAGE,
-    )
+    reason = f"no option kubeconfig, no K8S_AUTH_KUBECONFIG, no KUBECONFIG, no ServiceAccount of a pod, no {_HOME}"
+    return UserError(**MESSAGES.texts("core-kubeconfig-none", found=reason))

@@ -5,7 +5,8 @@
 """Objects of the API, listed once and watched from then on, in a thread for each resource.
 
 A watch that the server closes goes on from the last version. After an error everything is listed again, at once where the
-version was too old, else after a pause that grows. Meanwhile the objects stay as they were.
+version was too old, else after a pause that grows. Meanwhile the objects stay as they were. What is not served, or not to us, is
+asked for again each minute.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .client import Api
 
 _FIRST_SECONDS, _LONGEST_SECONDS = 0.25, 8.0
+_UNSERVED_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -112,8 +114,10 @@ class Informer(Generic[R]):
                 if resource.name not in self._versions:
                     self._load(api, resource)
                     failed = 0
-                if not self._versions[resource.name]:
-                    return
+                if not self._versions[resource.name]:  # rights may be given, and a server be upgraded
+                    del self._versions[resource.name]
+                    self._ended.wait(_UNSERVED_SECONDS)
+                    continue
                 self._watch(api, resource)
                 self._ended.wait(backoff(0))  # of a server that closes at once, too
             except BallastError as error:

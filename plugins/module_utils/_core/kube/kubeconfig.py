@@ -22,8 +22,8 @@ from urllib.parse import urlsplit
 from ..host.host import BODY_LIMIT, Host, ProcessId, Response, Stream
 from ..text.document import parse_document
 from ..text.errors import BallastError, Problems, UserError
+from ..text.kube_messages import MESSAGES
 
-PAGE = "docs/reference/errors-core.md"
 BY_LIBRARY = {
     "cluster": ("insecure-skip-tls-verify", "proxy-url", "tls-server-name"),
     "user": ("exec", "auth-provider"),
@@ -278,9 +278,4 @@ def named_files(data: bytes, path: str) -> tuple[str, ...]:
 
 
 def kubeconfig_error(name: str, what: str) -> BallastError:
-    return UserError(
-        f"{name}: {what}",
-        id="core-kubeconfig",
-        remedy="use a kubeconfig whose current context has a server, its authority, and a client certificate or a token",
-        page=PAGE,
-    )
+    return UserError(**MESSAGES.texts("core-kubeconfig", path=name, problem=what))

@@ -26,8 +26,9 @@ from ..host.bounded import PIECE, Deadline
 from ..host.host import BODY_LIMIT, Host, Response, Stream
 from ..host.web import LINE_LIMIT, answer_too_large, no_answer_error
 from ..text.errors import BallastError, HostError, UserError, last_lines
+from ..text.kube_messages import MESSAGES
 from ..text.packages import names_everywhere
-from .kubeconfig import PAGE, Kubeconfig
+from .kubeconfig import Kubeconfig
 
 _T = TypeVar("_T")
 _LOAD_SECONDS = 60  # for a plugin to give credentials, or an issuer to refresh a token
@@ -232,31 +233,18 @@ def _capture_log() -> Iterator[list[str]]:
 
 def _missing(error: ImportError, name: str, needed_for: str) -> BallastError:
     package, of_debian = _PACKAGES.get(error.name or "", _LIBRARY)
-    return HostError(
-        f"{name}: {needed_for} needs the Python package {package} on the machine where this runs",
-        id="core-kubeconfig-library",
-        found=f"{error}",
-        remedy=f"install it for the Python that runs the module: pip install {package}, or the distribution's package "
-        f"({names_everywhere(of_debian)})",
-        page=PAGE,
-    )
+    command = f"pip install {package}, or the distribution's package ({names_everywhere(of_debian)})"
+    what = f"the Python package {package} on the machine where this runs"
+    fields = {"path": name, "needed_for": needed_for, "package": what, "command": command}
+    return HostError(**MESSAGES.texts("core-kubeconfig-library", found=f"{error}", **fields))
 
 
 def _too_old(name: str, needed_for: str, version: str) -> BallastError:
-    return HostError(
-        f"{name}: the Python package kubernetes is too old for {needed_for}",
-        id="core-kubeconfig-library",
-        found=f"version {version}, which lacks it",
-        remedy="install a newer one for the Python that runs the module: pip install --upgrade kubernetes",
-        page=PAGE,
-    )
+    command = "pip install --upgrade kubernetes"
+    fields = {"needed_for": needed_for, "package": "a newer Python package kubernetes", "command": command}
+    reason = f"version {version}, which lacks it"
+    return HostError(**MESSAGES.texts("core-kubeconfig-library", found=reason, path=name, **fields))
 
 
 def _unusable(name: str, needed_for: str, reason: str) -> BallastError:
-    return UserError(
-        f"{name}: {needed_for} does not give access to the API server",
-        id="core-kubeconfig-plugin",
-        found=reason,
-        remedy=f"check that kubectl --kubeconfig {name} get --raw /version works for the user that runs the module",
-        page=PAGE,
-    )
+    return UserError(**MESSAGES.texts("core-kubeconfig-plugin", found=reason, path=name, needed_for=needed_for))

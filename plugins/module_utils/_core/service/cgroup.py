@@ -23,6 +23,7 @@ from ..engine.wait import wait_until
 from ..host.cgroup_paths import cgroup_directories, cgroup_hierarchies, slice_unit
 from ..host.host import Host
 from ..text.errors import HostError
+from ..text.service_messages import MESSAGES
 from .systemd import UNIT_DIRECTORY, unit_taken_error
 
 _PERIOD_MICROSECONDS = 100_000
@@ -101,12 +102,8 @@ def end_processes(host: Host, name: str) -> None:
     """KILL every process in the cgroup and below it, until none is left."""
     places = cgroup_directories(host, name)
     if not wait_until(host, lambda: not kill_processes(host, name), seconds=_KILL_SECONDS, interval=0.05):
-        raise HostError(
-            f"processes of cgroup {name} do not end: {', '.join(map(str, sorted(_pids(host, places))))}",
-            id="core-processes-stay",
-            remedy="find what they wait for: cat /proc/PID/stack; then run the same command again",
-            page="docs/reference/errors-core.md",
-        )
+        pids = ", ".join(map(str, sorted(_pids(host, places))))
+        raise HostError(**MESSAGES.texts("core-processes-stay", what=f"processes {pids} of cgroup {name}"))
 
 
 def kill_processes(host: Host, name: str) -> set[int]:
@@ -187,12 +184,7 @@ class _Limit:
         if path:
             self._set(host, path, None if value is None else int(str(value)), is_v1=is_v1)
         elif value is not None:
-            raise HostError(
-                f"this kernel lacks the cgroup controller {self.controller}",
-                id="core-no-controller",
-                remedy=f"boot a kernel with it (cgroup_enable={self.controller}), or remove limits of that kind",
-                page="docs/reference/errors-core.md",
-            )
+            raise HostError(**MESSAGES.texts("core-no-controller", controller=self.controller))
 
     def _amount(self, host: Host, path: str, numbers: Sequence[int]) -> int:
         return numbers[0]

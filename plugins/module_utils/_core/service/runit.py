@@ -19,6 +19,7 @@ from ..host.host import Host, Process, ProcessId
 from ..host.processes import is_run_by, is_runsvdir, list_processes
 from ..text.errors import HostError, Unavailable
 from ..text.json_text import parse_json
+from ..text.service_messages import MESSAGES
 from . import supervisor_cgroup
 from .service import STOP_SECONDS, Service, definition_path, incomplete, stop_seconds, write_definition
 from .service_text import run_script
@@ -64,7 +65,7 @@ class Runit:
         if host.stat(os.path.join(target, "supervise")):
             # A runsvdir restarts a runsv that ended: with `down` it does not start the service.
             host.write(os.path.join(target, "down"), b"")
-            _end(host, "force-shutdown", [target], seconds=seconds)
+            _end(host, "force-shutdown", _list_supervised(host, [target]), seconds=seconds)
         host.remove_tree(target)
 
     def process(self, host: Host, target: str) -> Optional[Process]:
@@ -133,7 +134,7 @@ class SupervisorKind:
 def stop_together(host: Host, sv_dirs: Sequence[str]) -> None:
     """Stop all services of these supervisors at once, before each is removed. Nothing where they are not runit's."""
     paths = [path for sv_dir in sv_dirs for path in _service_directories(host, sv_dir)]
-    _end(host, "force-stop", [path for path in paths if host.stat(os.path.join(path, "supervise"))])
+    _end(host, "force-stop", _list_supervised(host, paths))
 
 
 def supervisor_pid(host: Host, sv_dir: str) -> Optional[int]:
@@ -169,10 +170,11 @@ def _service_directories(host: Host, sv_dir: str) -> list[str]:
 def _end_runsv(host: Host, sv_dir: str) -> None:
     """End each runsv, which outlives its runsvdir, and its service; remove the states that they leave, which would
     say "run" for ever."""
-    supervised = [path for path in _service_directories(host, sv_dir) if host.stat(os.path.join(path, "supervise"))]
-    _end(host, "force-shutdown", supervised)
-    for path in supervised:
-        host.remove_tree(os.path.join(path, "supervise"))
+    paths = _service_directories(host, sv_dir)
+    _end(host, "force-shutdown", _list_supervised(host, paths))
+    for path in paths:
+        if host.stat(os.path.join(path, "supervise")):
+            host.remove_tree(os.path.join(path, "supervise"))
 
 
 def _end(host: Host, how: str, paths: Sequence[str], *, seconds: int = STOP_SECONDS) -> None:
@@ -200,7 +202,7 @@ def _started_after_others(host: Host, sv_dir: str) -> list[str]:
         if defined is not None and host.stat(os.path.join(path, "supervise")):
             rows.append((len(defined.after), defined.argv[0], path))
     first = {program for after, program, _path in rows if not after}
-    return [path for _after, program, path in rows if program not in first]
+    return _list_supervised(host, [path for _after, program, path in rows if program not in first])
 
 
 def _log_path(sv_dir: str) -> str:
@@ -210,6 +212,12 @@ def _log_path(sv_dir: str) -> str:
 def _pid_path(sv_dir: str) -> str:
     # Beside the directory: runsvdir would take an entry inside it for a service.
     return f"{sv_dir}.pid"
+
+
+def _list_supervised(host: Host, paths: Sequence[str]) -> list[str]:
+    """Those of our services that can be waited for: what a runsv has left that was killed, as by a loss of power, says "run" for
+    ever."""
+    return [path for path in paths if _is_supervised(host, path)]
 
 
 def _is_supervised(host: Host, target: str) -> bool:
@@ -235,9 +243,5 @@ def _wait_for_state(host: Host, target: str, state: str) -> None:
 
 def _wait_for(host: Host, condition: Callable[[], bool], name: str) -> None:
     if not wait_until(host, condition, seconds=2 * STOP_SECONDS, interval=0.05):
-        raise HostError(
-            f"{name}: its supervisor did not obey within {2 * STOP_SECONDS} seconds",
-            id="core-supervisor",
-            remedy="read the log of the service and the log next to the service directory",
-            page="docs/reference/errors-core.md",
-        )
+        action, where = f"obey within {2 * STOP_SECONDS} seconds", "its log and the log next to the service directory"
+        raise HostError(**MESSAGES.texts("core-supervisor", name=name, action=action, where=where))

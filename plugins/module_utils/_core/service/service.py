@@ -24,6 +24,8 @@ from ..engine.plan import ABSENT, Resource, Value
 from ..host.host import Host, Process
 from ..text.errors import Bug, UserError
 from ..text.json_text import parse_json
+from ..text.run_messages import MESSAGES as RUN_MESSAGES
+from ..text.service_messages import MESSAGES
 from .sandbox import Sandbox
 
 STOP_SECONDS = 20  # a kube-apiserver with open watches needs its grace period
@@ -70,12 +72,7 @@ class Service:
             *(f"text {text!r}" for text in (*self.argv, *(text for _name, text in self.env)) if "\0" in text),
         ]
         if faults:
-            raise UserError(
-                f"service {self.name}: {', '.join(faults)} is not allowed in a service",
-                id="core-service-text",
-                remedy="use paths and names of letters, digits and / _ . -",
-                page="docs/reference/errors-core.md",
-            )
+            raise UserError(**MESSAGES.texts("core-service-text", name=self.name, faults=", ".join(faults)))
 
     def as_value(self, *, running: bool = True) -> dict[str, Value]:
         # Through JSON, so that it compares equal with what is read back.
@@ -96,7 +93,8 @@ class Service:
 def env_file_text(env: Sequence[tuple[str, str]]) -> str:
     """NAME='value' lines, which systemd.exec(5) and a shell read alike. Bug for a value that needs more quoting than that."""
     if any(_ENV_FILE_QUOTED.search(text) or not _VARIABLE.fullmatch(name) for name, text in env):
-        raise Bug("a variable that an environment file cannot contain", id="core-value")
+        expected = "variables that an environment file can contain"
+        raise Bug(**RUN_MESSAGES.texts("core-value", expected=expected, value="others"))  # which may be secrets
     return "".join(f"{name}='{text}'\n" for name, text in env)
 
 

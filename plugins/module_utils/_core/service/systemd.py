@@ -14,6 +14,7 @@ from ..host.host import Host, Process
 from ..host.processes import is_main_of_unit
 from ..text.errors import HostError
 from ..text.json_text import parse_json
+from ..text.service_messages import MESSAGES
 from .service import STOP_SECONDS, Service, definition_path, incomplete, stop_seconds, write_definition
 from .service_text import MARK, unit_text
 
@@ -64,13 +65,8 @@ class Systemd:
         host.run(["systemctl", "disable", "--now", name], timeout=3 * stop_seconds(host, target), check=False)
         state = self._show(host, target)["ActiveState"]
         if state not in ("inactive", "failed"):
-            raise HostError(
-                f"{name} did not stop",
-                id="core-supervisor",
-                found=f"its state is {state}",
-                remedy=f"find the reason: systemctl status {name}; then run the same command again",
-                page="docs/reference/errors-core.md",
-            )
+            fields = {"name": name, "action": "stop it", "where": f"systemctl status {name}"}
+            raise HostError(**MESSAGES.texts("core-supervisor", found=f"its state is {state}", **fields))
         if state == "failed":
             host.run(["systemctl", "reset-failed", name], timeout=60, check=False)
         host.remove(self._path(target))
@@ -104,10 +100,4 @@ def unit_process(host: Host, main_pid: str, control_group: str) -> Optional[Proc
 
 
 def unit_taken_error(path: str, reason: str) -> HostError:
-    return HostError(
-        f"{path} was not created by this collection",
-        id="core-unit-taken",
-        found=reason,
-        remedy="use another name, or remove that unit",
-        page="docs/reference/errors-core.md",
-    )
+    return HostError(**MESSAGES.texts("core-unit-taken", found=reason, path=path))

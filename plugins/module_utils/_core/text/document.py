@@ -14,11 +14,11 @@ import json
 from typing import Any
 
 from .errors import BallastError, HostError, UserError, shorten
+from .input_messages import MESSAGES
 from .json_text import parse_json
 from .packages import names_everywhere
 from .plain_yaml import DEPTH_MOST, FLOAT, INT, NotPlain, format_plain, parse_plain
 
-_PAGE = "docs/reference/errors-core.md"
 _YAML_MOST = 2**20  # characters; a ConfigMap has at most a MiB, and PyYAML takes ten seconds for it
 _DIGITS = list("-+0123456789")
 
@@ -56,14 +56,8 @@ def _yaml(name: str, why: NotPlain) -> Any:
     try:
         import yaml
     except ImportError as error:
-        raise HostError(
-            f"{name} is not plain YAML, and this machine lacks the Python package PyYAML, which reads other YAML",
-            id="core-pyyaml",
-            found=str(why),
-            remedy="write that line in plain YAML, as kubeadm does, or write the file as JSON; or install PyYAML "
-            f"({names_everywhere('python3-yaml')})",
-            page=_PAGE,
-        ) from error
+        packages = names_everywhere("python3-yaml")
+        raise HostError(**MESSAGES.texts("core-pyyaml", found=str(why), name=name, packages=packages)) from error
     return yaml
 
 
@@ -115,10 +109,4 @@ def _as_json(value: Any, name: str) -> Any:
 
 
 def _unreadable(name: str, reason: str) -> BallastError:
-    return UserError(
-        f"{name} cannot be read as YAML or JSON",
-        id="core-document",
-        found=shorten(" ".join(reason.split())),
-        remedy="fix the file: it must be one document without anchors, with strings as keys",
-        page=_PAGE,
-    )
+    return UserError(**MESSAGES.texts("core-document", found=shorten(" ".join(reason.split())), name=name))

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from .packages import UNKNOWN, Distribution, install_command, package_of
 from .redaction import redact, redact_argv, redact_message
 
+PAGE = "docs/reference/errors-core.md"  # of the ids that all features share
 _VALUE_LIMIT = 200  # characters of a value that a message repeats
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 _OUTPUT_LINES = 20  # last lines of a command's output that a message repeats
@@ -87,10 +88,10 @@ class Unavailable(HostError):
 
     def __init__(self, tool: str, *, package: str = "", distribution: Distribution = UNKNOWN) -> None:
         super().__init__(
-            f"{tool} is not on this machine",
-            id="core-tool-missing",
-            remedy=f"install it: {install_command(distribution, [package or package_of(tool)])}",
-            page="docs/reference/errors-core.md",
+            TOOL_MISSING.text.format(tool=tool),
+            id=TOOL_MISSING.id,
+            remedy=TOOL_MISSING.remedy.format(command=install_command(distribution, [package or package_of(tool)])),
+            page=PAGE,
         )
         self.tool = tool
 
@@ -100,10 +101,10 @@ class CommandFailed(HostError):
 
     def __init__(self, argv: Sequence[str], *, status: int, output: str) -> None:
         super().__init__(
-            f"command ended with status {status}: {shlex.join(redact_argv(argv))}",
-            id="core-command-failed",
+            COMMAND_FAILED.text.format(status=status, command=shlex.join(redact_argv(argv))),
+            id=COMMAND_FAILED.id,
             found=last_lines(output) or "no output",
-            page="docs/reference/errors-core.md",
+            page=PAGE,
         )
         self.status = status
         self.output = output
@@ -127,6 +128,15 @@ class Message:
     remedy: str
 
 
+# Of the two errors above, which cannot import a table that names them.
+TOOL_MISSING = Message(
+    id="core-tool-missing", error=HostError, text="{tool} is not on this machine", remedy="install it: {command}"
+)
+COMMAND_FAILED = Message(
+    id="core-command-failed", error=HostError, text="command ended with status {status}: {command}", remedy=""
+)
+
+
 class Messages:
     """The table of a feature. Two rows with one id, or an id of unusual form, are refused on import."""
 
@@ -139,11 +149,14 @@ class Messages:
             self.rows[row.id] = row
 
     def error(self, id: str, *, found: str = "", **fields: object) -> BallastError:
-        row = self.rows[id]
         shown = {name: shorten(str(value)) for name, value in fields.items()}
-        return row.error(
-            row.text.format(**shown), id=row.id, found=found, remedy=row.remedy.format(**shown), page=self.page
-        )
+        return self.rows[id].error(**self.texts(id, found=found, **shown))
+
+    def texts(self, id: str, *, found: str = "", **fields: object) -> dict[str, str]:
+        """What an error of its own class takes, or a finding; the fields whole."""
+        row = self.rows[id]
+        text, remedy = row.text.format(**fields), row.remedy.format(**fields)
+        return {"text": text, "id": id, "found": found, "remedy": remedy, "page": self.page}
 
 
 def shorten(text: str, *, limit: int = _VALUE_LIMIT) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Optional, TypeVar, Union
 
 from .errors import HostError
+from .input_messages import MESSAGES
 
 T = TypeVar("T")
 _DIGITS = 4300  # of a whole number: CPython's own limit, which versions before 3.11 lack
@@ -43,13 +44,7 @@ def _decode(decode: Callable[[], T]) -> T:
             if isinstance(error, json.JSONDecodeError)
             else "it is not text, or has a number of thousands of digits"
         )
-    raise NotJson(
-        "expected JSON, found something else",
-        id="core-json",
-        found=reason,
-        remedy="find its source: a damaged file, or another program in place of the expected one",
-        page="docs/reference/errors-core.md",
-    )
+    raise NotJson(**MESSAGES.texts("core-json", found=reason))
 
 
 def parse_object(text: Union[str, bytes, bytearray, None]) -> Optional[dict[str, Any]]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from .errors import UserError, shorten
+from .input_messages import MESSAGES
 
 _SUFFIXES: dict[str, Fraction] = {
     "n": Fraction(1, 10**9),
@@ -60,12 +61,7 @@ def parse_quantity(text: str, *, path: str = "quantity") -> Quantity:
     """`text` as the API server reads it. A value of another form is a UserError that names `path`."""
     match = _FORM.fullmatch(text) if len(text) <= _LENGTH_LIMIT else None
     if match is None:
-        raise UserError(
-            f"{path}: {shorten(repr(text))} is not a quantity; use a number with a suffix such as 500m, 2, 512Mi or 1Gi",
-            id="core-quantity",
-            remedy="write the amount as in Kubernetes",
-            page="docs/reference/errors-core.md",
-        )
+        raise UserError(**MESSAGES.texts("core-quantity", path=path, value=shorten(repr(text))))
     sign, digits, exponent, suffix = match.groups()
     value = Fraction(digits if not digits.startswith(".") else "0" + digits)
     value *= Fraction(10) ** int(exponent[1:]) if exponent else _SUFFIXES[suffix or ""]

@@ -28,6 +28,7 @@ from ..._audit.stale_connections import forget_command
 from ..._audit.tracing.packet_path import Tracer
 from ..._core.engine.context import Context
 from ..._core.engine.engine import BaseEngine, Finding
+from ..._core.engine.former_names import formerly
 from ..._core.engine.journal import journal_path
 from ..._core.engine.wait import wait_until
 from ..._core.host.gc_pause import pause_collection
@@ -64,8 +65,7 @@ SPEC: dict[str, Any] = {
     "state_dir": {
         "type": "path",
         "default": MIGRATION_DIR,
-        "aliases": ["migration_dir"],
-        "deprecated_aliases": [{"name": "migration_dir", "version": "2.0.0", "collection_name": "ballast.kube"}],
+        **formerly("migration_dir"),
     },
     "cut_connections": {"type": "bool", "default": False},
 }

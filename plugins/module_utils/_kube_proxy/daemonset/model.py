@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..._core.engine.events import PROGRESS_LOG
 from ..._core.kube import connection
 from ..._core.text.decode import show
 from ..._core.text.errors import BallastError, Problems
@@ -29,7 +30,7 @@ SPEC: dict[str, Any] = {
     "mode": {"type": "str", "required": True, "choices": list(MODES)},
     "config": {"type": "dict", "default": {}},
     "state": {"type": "str", "default": CANARY, "choices": [CANARY, FINAL, ABSENT]},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
 }
 
 

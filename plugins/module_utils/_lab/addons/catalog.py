@@ -16,6 +16,7 @@ from typing import Any
 from ..._control_plane.pki.identities import LAB_ADDONS
 from ..._core.engine.context import Context
 from ..._core.engine.engine import ResourceEngine
+from ..._core.engine.events import PROGRESS_LOG
 from ..._core.engine.kinds import Kind
 from ..._core.engine.plan import Resource
 from ..manifests import manifest_kinds, manifest_resources
@@ -34,7 +35,7 @@ ADDONS: Mapping[str, Addon] = {
 
 SPEC: dict[str, Any] = {
     "state_dir": {"type": "path", "required": True},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
     "plane_dir": {"type": "path", "required": True},
     "lab": {"type": "dict", "required": True},
 }

@@ -24,6 +24,7 @@ from ..._control_plane.operations.restore import needed_bytes
 from ..._control_plane.record import load_record
 from ..._core.engine.context import Context
 from ..._core.engine.engine import BaseEngine, Finding, hold_lock
+from ..._core.engine.events import PROGRESS_LOG
 from ..._core.engine.ownership import claim
 from ..._core.engine.plan import Plan, Policy, Step, Value
 from ..._core.engine.plan_report import plan_diff, steps_as_result
@@ -56,7 +57,7 @@ _ROOM = 2**26  # bytes beside the data: tables of the filesystem, and what is wr
 SPEC: dict[str, Any] = {
     "lab_dir": {"type": "path", "default": "/var/lib/ballast/lab"},
     "name": {"type": "str", "required": True},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
 }
 
 

@@ -23,6 +23,7 @@ from ..._control_plane.operations.etcd import read_etcd_status
 from ..._control_plane.record import require_record
 from ..._core.engine.context import Context
 from ..._core.engine.engine import ResourceEngine
+from ..._core.engine.events import PROGRESS_LOG
 from ..._core.engine.kinds import Kind
 from ..._core.engine.plan import ABSENT, Policy, Recorded, Resource, State, Value
 from ..._core.host.host import Host
@@ -58,7 +59,7 @@ SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
     "lab_dir": {"type": "path", "default": "/var/lib/ballast/lab"},
     "name": {"type": "str", "required": True},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
 }
 
 

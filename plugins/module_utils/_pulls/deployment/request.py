@@ -13,6 +13,7 @@ from typing import Any
 
 from ..._agent.deployment import ABSENT, PRESENT
 from ..._agent.installation import as_text, without_unset
+from ..._core.engine.events import PROGRESS_LOG
 from ..proxy.settings import Settings, parse_settings
 
 # Longer than the default of `drain`, so that most changes of it leave the service as it is and need no restart.
@@ -48,7 +49,7 @@ SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": PRESENT, "choices": [PRESENT, ABSENT]},
     **SETTINGS,
     **_WHERE,
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
 }
 REQUIRED_IF = [("state", PRESENT, ("listeners", "max_in_flight"))]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..._agent.installation import without_unset
+from ..._core.engine.former_names import formerly
 from ..._core.text.errors import BallastError, Problems
 from .messages import MESSAGES
 
@@ -47,8 +48,7 @@ _WHERE: dict[str, Any] = {
     "pull_proxy_state_dir": {
         "type": "path",
         "default": "/var/lib/ballast/pull-proxy",
-        "aliases": ["proxy_state_dir"],
-        "deprecated_aliases": [{"name": "proxy_state_dir", "version": "2.0.0", "collection_name": "ballast.kube"}],
+        **formerly("proxy_state_dir"),
     },
     "state_dir": {"type": "path", "default": "/var/lib/ballast/image-pulls"},
 }

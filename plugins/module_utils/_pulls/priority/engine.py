@@ -19,6 +19,7 @@ from typing import Any, Optional
 
 from ..._core.engine.context import Context
 from ..._core.engine.engine import BaseEngine, Finding
+from ..._core.engine.events import PROGRESS_LOG
 from ..._core.kube import connection
 from ..._core.kube.client import Api
 from ..._core.kube.objects import (
@@ -41,7 +42,7 @@ SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": PRESENT, "choices": [PRESENT, ABSENT]},
     **connection.SPEC,
     "annotation": {"type": "str", "default": ANNOTATION},
-    "events": {"type": "path"},
+    **PROGRESS_LOG,
 }
 _GROUP = "/apis/admissionregistration.k8s.io"
 _VERSIONS = ("v1", "v1beta1")  # the newest that is served is used

@@ -99,7 +99,8 @@ def _kept_set(declared: Set, there: Optional[Set]) -> Set:
 def stages(operations: Sequence[Operation]) -> tuple[tuple[Operation, ...], ...]:
     """The operations of `plan` as transactions, one after the other. After each, every element that was in force leads to
     what it did or to what is desired."""
-    added, deleted = _targets(operations, ADD_ELEMENT), _targets(operations, DELETE_ELEMENT)
+    deleted = _targets(operations, DELETE_ELEMENT)
+    added = _targets(operations, ADD_ELEMENT) if deleted else {}
     replaced = added.keys() & deleted.keys()
     if not any(isinstance(added[at], Verdict) for at in replaced):
         return (tuple(operations),) if operations else ()
@@ -144,7 +145,12 @@ def commit(operations: Sequence[Operation], host: Host) -> None:
     """Do `operations` in their `stages`. HostError `rules-nft-refused`: of the first that was refused, and of later ones,
     nothing is done; what is done of earlier ones has no effect on packets."""
     for stage in stages(operations):
-        _run(stage, host, "nft", "-f", "-")
+        commit_stage(stage, host)
+
+
+def commit_stage(stage: Sequence[Operation], host: Host) -> None:
+    """One of `stages`, in one transaction."""
+    _run(stage, host, "nft", "-f", "-")
 
 
 def check(operations: Sequence[Operation], host: Host) -> None:

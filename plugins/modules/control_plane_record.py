@@ -6,18 +6,20 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: plane
+module: control_plane_record
 short_description: "Internal: decide the name and ports of a control plane, and record them"
 version_added: 1.0.0
 description:
   - Records the desired state of a control plane, with a name that is unique among control planes and labs on this host, and with free
-    ports, so that several control planes can coexist. The playbook C(ballast.kube.control_plane) then creates it with M(ballast.kube.control_plane).
-  - Omitted options keep their recorded values. Options that M(ballast.kube.control_plane) would refuse are not recorded.
+    ports, so that several control planes can coexist. The playbook C(ballast.kube.control_plane) then provides the binaries that the record names,
+    and creates the control plane with M(ballast.kube.control_plane).
+  - Omitted options keep their recorded values; with M(ballast.kube.control_plane) they have their defaults.
+  - Options that M(ballast.kube.control_plane) would refuse are not recorded.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
   - ballast.kube._attributes
-  - ballast.kube._attributes.events
+  - ballast.kube._attributes.progress_log
 attributes:
   check_mode:
     support: full
@@ -59,7 +61,7 @@ options:
 
 EXAMPLES = r"""
 - name: Record the control plane of the tests
-  ballast.kube.plane:
+  ballast.kube.control_plane_record:
     plane_dir: /var/lib/ballast/planes/tests
     name: tests
     options:
