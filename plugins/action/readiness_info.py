@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module of this name, given what is written down about each feature: the documents are on the machine of Ansible alone."""
+"""The module of this name, given what is written down about each feature: the documents are on the Ansible control node alone."""
 
 # The action that this one extends has no annotations.
 # mypy: disallow-untyped-calls=False, disallow-subclassing-any=False

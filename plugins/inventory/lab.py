@@ -11,7 +11,7 @@ version_added: 1.0.0
 author:
   - ballast.kube contributors (@ballast-kube)
 description:
-  - Reads the record of a lab, C(lab.json) in its directory, on the machine that runs Ansible.
+  - Reads the record of a lab, C(lab.json) in its directory, on the Ansible control node.
   - Hosts are in the group C(ballast_hosts), node instances in C(ballast_nodes) and, by the backend of their Services, in
     C(proxy_ballast), C(proxy_iptables), C(proxy_ipvs) or C(proxy_nftables). The machine with the control plane is in C(ballast_control_plane).
   - A task for a node instance runs on its host, inside its namespaces, through the become plugin

@@ -32,7 +32,7 @@ requirements:
   - iproute2, util-linux, nftables and procps; runc, or crun for instances that choose it; runit where PID 1 is not systemd
   - for kube-proxy, iptables for O(instances[].proxy_backend=iptables), and iptables, ipvsadm and ipset for O(instances[].proxy_backend=ipvs)
 notes:
-  - On a remote host, O(progress_log) is a file on the machine that runs Ansible, to which the progress of the module is appended while it
+  - On a remote host, O(progress_log) is a file on the Ansible control node, to which the progress of the module is appended while it
     runs. The host itself keeps it in C(events.jsonl) in O(state_dir).
 seealso:
   - module: ballast.kube.kubelet_instance_info

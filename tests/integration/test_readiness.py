@@ -172,7 +172,7 @@ def test_a_balloon_of_the_name_that_is_there_is_not_exercised(fleet: Fleet) -> N
     fleet.api.delete(path)
     assert run.status != 0
     assert report["summary"]["hosts"] == {"all": 1, "reached": 1}, "what was read is reported"
-    assert "nothing was exercised on localhost: " in run.output
+    assert "nothing was drilled on localhost: " in run.output
     assert "there is something already: PriorityClass ballast-balloon-readiness" in run.output
     assert "-m ballast.kube.balloon -a" in run.output
 

@@ -225,7 +225,7 @@ def test_a_grid_says_each_host_and_feature_in_a_word_and_the_questionnaire_is_cl
     rows = page.asks(
         "[...document.querySelectorAll('tbody tr')].map((row) => [...row.querySelectorAll('td')].map((one) => one.textContent))"
     )
-    assert len(rows) == 6, "four hosts, one that was required and is away, and the exercises"
+    assert len(rows) == 6, "four hosts, one that was required and is away, and the drills"
     assert {word for row in rows for word in row} <= {"✓ PASS", "? WARN", "✕ FAIL", "– OFF", "not asked"}
     assert page.asks("document.querySelectorAll('.questionnaire').length") == len(NAMES)
     assert page.asks("document.querySelectorAll('.questionnaire[open]').length") == 0

@@ -36,7 +36,7 @@ _DIGEST_ROUNDS = 200_000
 INPUT = "/input"  # where the Secret is in a pod
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _NO_NAME = re.compile(r"[\[\]]|^[^:]*:[0-9]+$", re.ASCII)
-# Paths of the machine of Ansible, in place of which a pod has its own.
+# paths of the Ansible control node, in place of which a pod has its own.
 _KEY = "ansible_ssh_private_key_file"
 
 SPEC: dict[str, Any] = {
@@ -110,7 +110,7 @@ class FleetRunRequest:
         """Of the playbook in each slice: its hosts are all of its inventory, and max_fail is a number of the whole run."""
         prefix = PLAYBOOKS[self.playbook]
         own: dict[str, Any] = {"hosts": "all", "canaries": "", "max_fail": self.max_fail}
-        own["plan_file"] = ""  # of the machine of Ansible, wherever it was given
+        own["plan_file"] = ""  # of the control node, wherever it was given
         left_out = {_KEY} if self.ssh_key else set()
         given = {name: value for name, value in self.inventory["extra"].items() if name not in left_out}
         return {**given, **{f"{prefix}_{name}": value for name, value in own.items()}}

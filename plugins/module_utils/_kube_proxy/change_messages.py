@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Errors of a change that is made, confirmed and judged over a connection. They are raised on the machine of Ansible."""
+"""Errors of a change that is made, confirmed and judged over a connection. They are raised on the Ansible control node."""
 
 from __future__ import annotations
 

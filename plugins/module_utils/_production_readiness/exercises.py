@@ -65,7 +65,7 @@ def parse_previous(report_text: str) -> tuple[Exercise, ...]:
     if not isinstance(report, dict) or report.get("format") != FORMAT or isinstance(report["format"], bool):
         raise ValueError(f"it is not a report of format {FORMAT}")
     if not isinstance(report.get("exercises"), list):
-        raise ValueError("its exercises are not a list")
+        raise ValueError("its drills are not a list")
     try:
         return parse_exercises(report["exercises"])
     except BallastError as error:

@@ -5,7 +5,7 @@
 """What is true of each feature wherever it is on, and the ways in which it is known to fail. Pure and strict.
 
 The prose is data: plugins/plugin_utils/readiness_features has a YAML document for each feature. The action plugin of
-`readiness_info` reads them on the machine of Ansible. A node has none of it and names failure modes by their ids.
+`readiness_info` reads them on the Ansible control node. A node has none of it and names failure modes by their ids.
 """
 
 from __future__ import annotations

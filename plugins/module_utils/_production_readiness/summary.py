@@ -13,7 +13,7 @@ from .judge import AMBER, GREEN, RED
 
 PASS, WARN, FAIL, OFF, NOT_ASKED = "PASS", "WARN", "FAIL", "OFF", "-"
 _SHOWN_HOSTS = 3  # of those that are alike
-_EXERCISES = "exercises"
+_DRILLS = "drills"
 
 Json = Mapping[str, Any]
 
@@ -34,8 +34,8 @@ def summary_lines(report: Json) -> list[str]:
         return lines
     rows = [("HOST", *(feature["name"] for feature in features))]
     rows += [(_names(hosts), *cells) for cells, hosts in _alike(report["hosts"], [row["name"] for row in features])]
-    rows += [(_EXERCISES, *(feature["exercised"] for feature in features))]
-    legend = "PASS: checked. WARN: not checked, or never exercised. FAIL: fails the run. OFF: not enabled."
+    rows += [(_DRILLS, *(feature["exercised"] for feature in features))]
+    legend = "PASS: checked. WARN: not checked, or never drilled. FAIL: fails the run. OFF: not enabled."
     return [*lines, "", *(f"  {line}" for line in _columns(rows)), "", legend]
 
 

@@ -248,7 +248,7 @@ class TestExercises:
             ("[]", "it is not a report of format 1"),
             ('{"format": true}', "it is not a report of format 1"),
             ('{"format": 2, "exercises": []}', "it is not a report of format 1"),
-            ('{"format": 1, "exercises": {}}', "its exercises are not a list"),
+            ('{"format": 1, "exercises": {}}', "its drills are not a list"),
             ('{"format": 1, "exercises": [{"feature": 1e999}]}', "exercises[0].feature: inf is not text"),
         ],
     )

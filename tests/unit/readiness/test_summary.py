@@ -55,17 +55,17 @@ def mixed() -> dict[str, Any]:
     )
 
 
-def test_the_grid_has_a_row_for_hosts_that_are_alike_and_one_for_exercises() -> None:
+def test_the_grid_has_a_row_for_hosts_that_are_alike_and_one_for_drills() -> None:
     assert summary_lines(mixed())[:10] == [
         "production readiness: FAIL",
         "4 of 5 hosts answered",
         "",
-        "  HOST       kube_proxy  balloons",
-        "  n1, n2     PASS        OFF",
-        "  n3         FAIL        -",
-        "  n4         WARN        PASS",
-        "  n5         FAIL        FAIL",
-        "  exercises  PASS        WARN",
+        "  HOST    kube_proxy  balloons",
+        "  n1, n2  PASS        OFF",
+        "  n3      FAIL        -",
+        "  n4      WARN        PASS",
+        "  n5      FAIL        FAIL",
+        "  drills  PASS        WARN",
         "",
     ]
 
@@ -96,7 +96,7 @@ def test_the_page_has_the_same_grid_and_reads_without_colour() -> None:
         "n3": ["FAIL", "not asked"],
         "n4": ["WARN", "PASS"],
         "n5": ["FAIL", "FAIL"],
-        "Exercises": ["PASS", "WARN"],
+        "Drills": ["PASS", "WARN"],
     }
 
 

@@ -4,7 +4,7 @@
 
 """What every feature answers about its production readiness, and the form of the answers.
 
-Two halves. What is always true of a feature is prose, which stays on the machine of Ansible: a YAML document for each feature
+Two halves. What is always true of a feature is prose, which stays on the Ansible control node: a YAML document for each feature
 (`_production_readiness/features.py`). What only a look at the machine can tell is measured by the feature's `_info` module,
 which returns a `Reading` under `readiness` on request. A reading names failure modes by id and leaves their prose to the report.
 The questions themselves, in the order of the KEP template, are in `_production_readiness/` too.
