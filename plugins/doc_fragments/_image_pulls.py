@@ -27,8 +27,8 @@ options:
     default: kubelet
   kubeconfig:
     description:
-      - One on the node that may get C(nodes/configz) and C(nodes/metrics); of a kubelet before Kubernetes 1.33 C(nodes/proxy). The module uses
-        it to read
+      - Path of a kubeconfig on the node, whose user may get C(nodes/configz) and C(nodes/metrics); of a kubelet before Kubernetes 1.33
+        C(nodes/proxy). The module uses it to read
         the kubelet's effective configuration from C(/configz). It needs a client certificate or a token.
       - Without it, the module checks the kubelet's health and its configuration files, and a finding reports this.
     type: path

@@ -33,7 +33,7 @@ options:
       - V(service) is supervised by systemd or runit and reads a file of the node.
       - V(daemonset) runs in pods, one DaemonSet per mode, which the node selects with its label C(ballast.kube/kube-proxy-mode).
       - A kube-proxy that another tool manages (k3s, RKE2, EKS and others) is refused before any change. The error names the tool's own
-        way. C(docs/kube-proxy-backends.md) lists them.
+        way. C(docs/reference/kube-proxy-backends.md) lists them.
     type: str
     default: auto
     choices: [auto, service, daemonset]
@@ -49,7 +49,7 @@ options:
     type: path
   kubeconfig:
     description:
-      - One that may list and watch Services, EndpointSlices and Nodes.
+      - Path of a kubeconfig on the node, whose user may list and watch Services, EndpointSlices and Nodes.
       - The default is kube-proxy's own, C(clientConnection.kubeconfig) of its configuration.
     type: path
   context:

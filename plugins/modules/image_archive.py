@@ -261,7 +261,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 path:
-  description: The support bundle.
+  description: The archive.
   returned: success
   type: str
   sample: /var/cache/ballast/images/lab.tar

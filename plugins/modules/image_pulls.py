@@ -127,12 +127,12 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Five pulls at one time, eight layers over all of them
+- name: Five pulls at once, eight layers at once over all of them
   ballast.kube.image_pulls:
     max_parallel_image_pulls: 5
     runtime:
       max_concurrent_downloads: 8
-    kubeconfig: /etc/kubernetes/admin.conf
+    kubeconfig: /etc/kubernetes/kubelet-reader.conf
 
 - name: Behind the pull proxy of a host, whose limit is the one that counts
   ballast.kube.image_pulls:
@@ -146,9 +146,9 @@ EXAMPLES = r"""
   ballast.kube.image_pulls:
     max_parallel_image_pulls: 5
     kubeadm_patches: /etc/kubernetes/patches
-    kubeconfig: /etc/kubernetes/admin.conf
+    kubeconfig: /etc/kubernetes/kubelet-reader.conf
 
-- name: Take all of it back
+- name: Undo everything
   ballast.kube.image_pulls:
     state: absent
 """

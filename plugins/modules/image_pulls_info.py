@@ -26,7 +26,7 @@ seealso:
 EXAMPLES = r"""
 - name: Which limits hold here
   ballast.kube.image_pulls_info:
-    kubeconfig: /etc/kubernetes/admin.conf
+    kubeconfig: /etc/kubernetes/kubelet-reader.conf
   register: pulls
 
 - name: Show those of the kubelet

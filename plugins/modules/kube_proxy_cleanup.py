@@ -45,7 +45,7 @@ options:
     type: bool
     default: false
   state_dir:
-    description: The O(ballast.kube.kube_proxy#module:state_dir) of M(ballast.kube.kube_proxy). The takeover table of a running mode change is kept.
+    description: The same directory as O(ballast.kube.kube_proxy#module:state_dir). The takeover table of a running mode change is kept.
     type: path
     aliases: [migration_dir]
     default: /var/lib/ballast/kube-proxy
@@ -55,7 +55,7 @@ EXAMPLES = r"""
 - name: List stale rules of other modes
   ballast.kube.kube_proxy_cleanup:
   check_mode: true
-  register: residue
+  register: stale
 
 - name: Remove it
   ballast.kube.kube_proxy_cleanup:

@@ -41,7 +41,7 @@ requirements:
   - Go for source V(go), in the version that the C(go.mod) requires; C(openssl) for the trial run of API servers
   - curl for source V(release)
 notes:
-  - Without a cache, a build of Kubernetes takes about six minutes on two cores, and 6 GiB of disk for Go's caches.
+  - Without a cache, a build of Kubernetes takes about seven minutes on two cores, and 6 GiB of disk for Go's caches.
   - C(GOPROXY), C(GOSUMDB), C(GOPRIVATE), C(GOMODCACHE), C(GOCACHE), C(GOTOOLCHAIN) and similar variables, and the usual proxy variables,
     are passed to Go from the environment of the task. Variables that would change the binaries, such as C(GOFLAGS), are not.
   - runc is not included; install the distribution's package.

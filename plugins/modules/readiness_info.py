@@ -12,8 +12,8 @@ version_added: 1.0.0
 description:
   - Combines what the features' info modules returned with O(ignore:readiness=true) on each host, judges it, and returns a
     report in the order of the production readiness questionnaire of Kubernetes' enhancement proposals.
-  - Reads no host and writes nothing. It runs on the controller, where the results were collected.
-  - The answers in words and the failure modes of each feature are documents of this collection. The module reads them on the controller.
+  - Reads no host and writes nothing. It runs on the control node, where the results were collected.
+  - The answers in words and the failure modes of each feature are documents of this collection. The module reads them on the control node.
   - The report lists hosts that returned an invalid report or none, and is then not green.
 author:
   - ballast.kube contributors (@ballast-kube)
@@ -105,7 +105,7 @@ options:
             default: ''
   documents:
     description:
-      - For internal use. This collection's document about each feature, which the module's action plugin reads on the controller and passes here.
+      - For internal use. This collection's document about each feature, which the module's action plugin reads on the control node and passes here.
       - A task's value is replaced.
     type: list
     elements: raw

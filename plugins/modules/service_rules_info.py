@@ -11,7 +11,7 @@ short_description: Trace Service traffic through a node's rules, and audit them
 version_added: 1.0.0
 description:
   - Follows packets through the rules that this node's kernel holds, that a dump holds, or that would be compiled, ours or kube-proxy's.
-  - Audits a node. Each difference between what the Services of a snapshot mean and what the rules do is a finding.
+  - Audits a node. Each difference between the expected rules of a snapshot and the rules found is a finding.
 requirements:
   - on the node, for rules in the kernel, nftables for O(backend=nftables), iptables for O(backend=iptables), ipvsadm and ipset for O(backend=ipvs)
 author:

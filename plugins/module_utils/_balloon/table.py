@@ -40,7 +40,7 @@ def _size(balloon: Optional[Balloon]) -> str:
 
 def _host(fleet: Fleet, host: str) -> str:
     promised, unreserved = total(node.schedulable for node in fleet.of_host(host)), fleet.unreserved(host)
-    verdict = "OVERCOMMITTED" if is_overcommitted(fleet, host) else "holds"
+    verdict = "OVERCOMMITTED" if is_overcommitted(fleet, host) else "not overcommitted"
     return f"host {host}: {_format(promised)} schedulable of {_format(unreserved)} unreserved, {_format(fleet.reserve[host])} reserved: {verdict}"
 
 

@@ -232,3 +232,11 @@ def test_examples_of_a_list_are_read_without_their_indentation() -> None:
 
 def test_commands_go_on_after_a_backslash() -> None:
     assert read_commands("# make lab \\\n    LAB_NODES=2\nprinted\nvm1$ true\n") == ["make lab  LAB_NODES=2", "true"]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_playbooks_and_roles_that_the_text_names_exist(path: Path) -> None:
+    """`the playbook NAME` in the text; modules share names with playbooks, and are checked in examples."""
+    named = re.findall(r"\b(playbook|role)s? `(?:ballast\.kube\.)?(\w+)`", path.read_text(encoding="utf-8"))
+    places = {"playbook": "playbooks/{}.yml", "role": "roles/{}"}
+    assert [pair for pair in named if not (ROOT / places[pair[0]].format(pair[1])).exists()] == []

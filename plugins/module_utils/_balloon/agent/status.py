@@ -72,7 +72,7 @@ def table(status: Data) -> str:
         heads = ("NODE", "HOST", "TARGET", "BALLOON", "FREE", "STATE", "NOTE")
         lines += ["", *align_rows([heads, *map(_node, nodes)], numbers=())]
     if hosts:
-        of_hosts = ("HOST", "ROOM", "PROMISED", "HOLDS")
+        of_hosts = ("HOST", "UNRESERVED", "SCHEDULABLE", "OVERCOMMITTED")
         lines += ["", *align_rows([of_hosts, *map(_host, hosts)], numbers=())]
     return "\n".join(lines) + "\n"
 
@@ -94,7 +94,7 @@ def _node(row: Data) -> tuple[str, ...]:
 
 
 def _host(row: Data) -> tuple[str, ...]:
-    return row["name"], _amount(row["room"]), _amount(row["open"]), "yes" if row["holds"] else "NO"
+    return row["name"], _amount(row["room"]), _amount(row["open"]), "no" if row["holds"] else "YES"
 
 
 def _amount(quantities: Optional[Mapping[str, str]]) -> str:
