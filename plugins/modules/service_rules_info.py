@@ -75,7 +75,7 @@ options:
         required: true
         choices: [TCP, UDP, SCTP]
       inbound_interface:
-        description: Its inbound interface, if rules match it.
+        description: Its inbound interface. If unset, that of the route to its source.
         type: str
         default: ''
       node_local:

@@ -146,7 +146,7 @@ class _Finder:
             source = next((str(network[min(1, network.num_addresses - 1)]) for network in rule.scope.sources), "")
         if not source or self._surroundings.is_local(source) or rule.scope.interface == "lo":
             return None
-        return Packet(source, address, frontend.port, frontend.protocol, rule.scope.interface or self._prober.uplink)
+        return self._prober.from_outside(source, frontend, address, interface=rule.scope.interface)
 
     def _hit(self, rule: ForeignRule, met: Sequence[tuple[Frontend, Packet]]) -> list[tuple[Frontend, Packet]]:
         """Those that the rules of other programs alone give to the rule; the rest is assumed alike once there are some."""

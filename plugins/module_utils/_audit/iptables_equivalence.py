@@ -15,7 +15,7 @@ has an equivalent.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Optional
 
 from .._rules.iptables.objects import (
@@ -25,6 +25,7 @@ from .._rules.iptables.objects import (
     DestinationPort,
     Dnat,
     Goto,
+    InInterface,
     IpvsService,
     Jump,
     Match,
@@ -71,10 +72,10 @@ class IptablesEquivalence:
         self._places = Places(constants, surroundings, node=view.node.name)
         every_rule = [rule for table in rules.tables for chain in table.chains for rule in chain.rules]
         self._is_decided = not any(_asks_the_kernel(rule) for rule in every_rule)
-        # Names and patterns that rules ask the outgoing link for.
-        self._links = sorted(
-            {match.name for rule in every_rule for match in rule.matches if isinstance(match, OutInterface)}
-        )
+        matches = [match for rule in every_rule for match in rule.matches]
+        # Names and patterns that rules ask the outgoing and the inbound link for.
+        self._links_out = sorted({match.name for match in matches if isinstance(match, OutInterface)})
+        self._links_in = sorted({match.name for match in matches if isinstance(match, InInterface)})
 
     def key(self, frontend: Frontend) -> Optional[Hashable]:
         """None: it has no equivalent."""
@@ -84,16 +85,19 @@ class IptablesEquivalence:
         names = {endpoint.address: f"E{place}" for place, endpoint in enumerate(service.endpoints)}
         if frontend.address:
             names[frontend.address] = "A"
-        links = tuple(self._leaves_by(address) for address in names)
-        if None in links:
+        links_out = tuple(self._links_to(address, self._links_out) for address in names)
+        if None in links_out:
             return None
+        # An endpoint on this node is also the source of a hairpin packet.
+        links_in = tuple(self._links_to(address, self._links_in) for address in names)
         lies_in = tuple(self._places.of_address(address) for address in names)
         return (
             policy_of(frontend, self._places),
             tuple(names.values()),
             self._entries(names, frontend),
             lies_in,
-            links,
+            links_out,
+            links_in,
         )
 
     def _entries(self, names: Mapping[str, str], frontend: Frontend) -> Hashable:
@@ -130,14 +134,12 @@ class IptablesEquivalence:
                     elif isinstance(match, DestinationPort):
                         yield str(match.port)
 
-    def _leaves_by(self, address: str) -> Optional[tuple[bool, ...]]:
-        """Which of the links that rules ask for packets to it leave by. None where its route is not known."""
-        if not self._links:
+    def _links_to(self, address: str, names: Sequence[str]) -> Optional[tuple[bool, ...]]:
+        """Which of `names` fit the link to it. None where its route is not known."""
+        if not names:
             return ()
         link = self._surroundings.link_to(address)
-        if link is None:
-            return None
-        return tuple(is_named(link, name) for name in self._links)
+        return None if link is None else tuple(is_named(link, name) for name in names)
 
 
 class _Destinations:

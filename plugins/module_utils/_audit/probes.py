@@ -17,7 +17,7 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Optional, Union
 
 from .._rules.addresses import is_within
@@ -60,6 +60,7 @@ class Prober:
         self._pod_link = {"bridge": config.detector.value, "prefix": f"{config.detector.value}0"}.get(
             config.detector.kind, ""
         )
+        self._pod_links = config.detector.value if self._pod_link else ""  # their beginning
         self._clients = [client for client in _CLIENTS[view.family] if self._is_outside(client)]
         self._pod = self._find_idle_pod_address()
         own = view.node.primary or next(iter(view.node.addresses), "")
@@ -72,9 +73,9 @@ class Prober:
         for destination in self._destinations(frontend, everywhere=is_first):
             outside, refused = self._allowed_client(frontend), self._refused_client(frontend)
             if outside:
-                yield self._probe(OUTSIDE, outside, frontend, destination, interface=self._uplink)
+                yield Probe(OUTSIDE, self.from_outside(outside, frontend, destination))
             if refused:
-                yield self._probe(REFUSED, refused, frontend, destination, interface=self._uplink)
+                yield Probe(REFUSED, self.from_outside(refused, frontend, destination))
             pod = self._hairpin_source(frontend) or self._pod
             if pod:
                 yield self._probe(POD, pod, frontend, destination, interface=self._pod_link)
@@ -93,7 +94,17 @@ class Prober:
         taken = {frontend.port for frontend in self._view.frontends if frontend.address == address}
         taken |= {service.health_check_node_port for service in self._view.services}
         port = next(number for number in _UNDEFINED_PORTS if number not in taken)
-        return Probe(UNDEFINED, Packet(self._clients[0], address, port, "TCP", self._uplink))
+        return Probe(UNDEFINED, self._by_uplink(Packet(self._clients[0], address, port, "TCP")))
+
+    def from_outside(self, source: str, frontend: Frontend, destination: str, *, interface: str = "") -> Packet:
+        """By the uplink where `interface` is ""."""
+        return self._by_uplink(Packet(source, destination, frontend.port, frontend.protocol, interface))
+
+    def _by_uplink(self, packet: Packet) -> Packet:
+        """A client's packet does not come by a link of pods, also where the uplink is not known."""
+        if packet.inbound_interface:
+            return packet
+        return replace(packet, inbound_interface=self._uplink, not_from="" if self._uplink else self._pod_links)
 
     def _probe(
         self,
@@ -118,11 +129,6 @@ class Prober:
     def client_of(self, frontend: Frontend) -> str:
         """A client from outside that may use it, or ""."""
         return self._allowed_client(frontend)
-
-    @property
-    def uplink(self) -> str:
-        """The link of the node's primary address, or ""."""
-        return self._uplink
 
     def _allowed_client(self, frontend: Frontend) -> str:
         ranges = frontend.service.source_ranges if frontend.kind == LOAD_BALANCER else ()

@@ -29,8 +29,9 @@ UNKNOWN = "unknown"  # it comes to a construct that cannot be followed
 class Packet:
     """The first packet of a connection (conntrack state new), as it reaches a node.
 
-    `source` and `destination` are addresses of one family in their shortest form. `inbound_interface` is "" where it does
-    not matter. With `node_local` a process in the node's own network namespace sends it.
+    `source` and `destination` are addresses of one family in their shortest form. `inbound_interface` is "" where it is
+    not known; `not_from` is then the beginning of the names of links by which it did not come ("": any may be). With
+    `node_local` a process in the node's own network namespace sends it.
     """
 
     source: str
@@ -39,6 +40,7 @@ class Packet:
     protocol: str  # one of PROTOCOLS
     inbound_interface: str = ""
     node_local: bool = False
+    not_from: str = ""
 
     @property
     def family(self) -> int:

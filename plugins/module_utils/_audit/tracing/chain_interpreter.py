@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Optional, TypeVar, Union
 
-from ..._core.text.errors import BallastError
 from ..._rules.nftables.expressions import (
     ACCEPT,
     ANY_BIT,
@@ -54,12 +53,14 @@ from ..._rules.nftables.expressions import (
 from ..._rules.nftables.expressions import DROP as NFT_DROP
 from ..._rules.nftables.messages import MESSAGES
 from ..._rules.nftables.objects import Chain, Rule, Table
-from ..._rules.nftables.render import render_expression, render_rule, render_statement
+from ..._rules.nftables.render import render_statement
+from ..._rules.nftables.vocabulary import parts_of
 from ..._rules.packet import DROP, REJECT
 from . import nft_values
 from .hook_view import HookView
-from .lookup import Indexes
-from .nft_matches import LINKS_OUT, has_route_back, is_for_own_source, question_of
+from .lookup import CATCH_ALL, Indexes
+from .nft_matches import LINKS_IN, LINKS_OUT, has_route_back, is_by_link, is_for_own_source, question_of
+from .nft_texts import Absent, link_problem, problem_of, show_element, show_expression, show_rule
 from .nft_unknown import ALWAYS, HARMLESS, MAYBE, NEVER, effect_of
 from .nft_values import is_any
 from .outcome import Outcome
@@ -67,11 +68,8 @@ from .packet_state import Exits, NotKnown, Question, State, assume, because, dis
 from .targets import endpoints_of
 
 _DEPTH_LIMIT = 64  # chains that jump to chains; the kernel allows 16
+_ELEMENTS_LIMIT = 256  # of a map whose key is not known; each is followed
 _Answer = TypeVar("_Answer")
-
-
-class _Absent(NotKnown):
-    """A chain or set that a rule names and the table lacks."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ class ChainInterpreter:
         """Runs a base chain and its policy."""
         rest = self._chain(chain, _At((chain.name,)), list(states))
         if chain.base is not None and chain.base.policy == "drop":
-            line = f"{self._place(_At((chain.name,)))}: policy drop"
+            line = f"{self.place(_At((chain.name,)))}: policy drop"
             self._outcome.end(DROP, rest, line)
         else:
             self._exits.accepted += rest
@@ -115,23 +113,16 @@ class ChainInterpreter:
         self.count(len(states), at)
         return _Step(self, rule, at, returned).run(states)
 
-    def problem(self, error: NotKnown, rule: Rule, at: _At) -> BallastError:
-        if isinstance(error, _Absent):
-            return MESSAGES.error("rules-nft-trace-absent", name=error.args[0], place=self._place(at), rule=_text(rule))
-        return MESSAGES.error(
-            "rules-nft-trace-unknown", construct=error.args[0], place=self._place(at), rule=_text(rule)
-        )
-
-    def _place(self, at: _At) -> str:
+    def place(self, at: _At) -> str:
         return f"{self._table.family} {self._table.name} {at.chains[-1]}"
 
     def count(self, steps: int, at: _At) -> None:
         if not self._outcome.take_steps(steps):
-            raise MESSAGES.error("rules-nft-trace-budget", place=self._place(at), limit=self._outcome.limit)
+            raise MESSAGES.error("rules-nft-trace-budget", place=self.place(at), limit=self._outcome.limit)
 
     def line(self, rule: Rule, at: _At) -> str:
-        place = self._place(at)
-        return self._outcome.lines.of(rule, place, lambda: f"{place}: {_text(rule)}")
+        place = self.place(at)
+        return self._outcome.lines.of(rule, place, lambda: f"{place}: {show_rule(rule)}")
 
     # For the statements of a rule
 
@@ -139,11 +130,11 @@ class ChainInterpreter:
         """The states that return from the called chain."""
         chain = self._table.chains.get(name)
         if chain is None:
-            raise _Absent(f"chain {name}")
+            raise Absent(f"chain {name}")
         if len(at.chains) > _DEPTH_LIMIT:
             raise NotKnown(f"chains more than {_DEPTH_LIMIT} deep")
         if name in at.chains:
-            raise MESSAGES.error("rules-nft-trace-loop", place=self._place(at), rule=line)
+            raise MESSAGES.error("rules-nft-trace-loop", place=self.place(at), rule=line)
         below = _At((*at.chains, name), at.own_source or own_source)
         back = self._chain(chain, below, [because(state, line) for state in states])
         # A chain that did nothing to a packet does not explain its verdict.
@@ -174,13 +165,24 @@ class ChainInterpreter:
             return self._indexes.anonymous(to, left, key)
         named_set = self._table.sets.get(to.name)
         if named_set is None:
-            raise _Absent(f"@{to.name}")
+            raise Absent(f"@{to.name}")
         return self._indexes.find_named(named_set, key)
+
+    def elements(self, to: Union[Named, AnonymousMap]) -> Sequence[tuple[Key, Optional[Target]]]:
+        """Of a map; that for all other keys comes last."""
+        if isinstance(to, Named):
+            named_map = self._table.sets.get(to.name)
+            if named_map is None:
+                raise Absent(f"@{to.name}")
+            pairs = [(element.key, element.target) for element in named_map.elements.values()]
+        else:
+            pairs = [*to.elements]
+        return sorted(pairs, key=lambda pair: pair[0] == CATCH_ALL)
 
     def timeout_of(self, update: SetUpdate) -> int:
         named_set = self._table.sets.get(update.name)
         if named_set is None:
-            raise _Absent(f"@{update.name}")
+            raise Absent(f"@{update.name}")
         return update.timeout_seconds or named_set.timeout_seconds
 
     @property
@@ -203,6 +205,10 @@ class _Step:
         return self._interpreter.line(self._rule, self._at)
 
     @property
+    def _place(self) -> str:
+        return self._interpreter.place(self._at)
+
+    @property
     def _own_source(self) -> bool:
         return any(is_for_own_source(statement) for statement in self._rule.statements)
 
@@ -215,7 +221,7 @@ class _Step:
             try:
                 live = self._statement(statement, live)
             except NotKnown as error:
-                self._interpreter.outcome.end_unknown(live, self._interpreter.problem(error, self._rule, self._at))
+                self._interpreter.outcome.end_unknown(live, problem_of(error, self._rule, self._place))
                 live = []
         return self._next_rule + live
 
@@ -266,37 +272,46 @@ class _Step:
             raise NotKnown(unknown.text)
         matched = []
         for state in states:
-            matched += self._ask(Question(unknown.text), state, unknown.text, positive=True)
+            self._ask(Question(unknown.text), state, unknown.text, matched, self._next_rule)
         return matched
 
     # Conditions
 
     def _match(self, match: Match, states: list[State]) -> list[State]:
-        matched = []
+        matched, others = self._split(match, states)
+        self._next_rule += others
+        return matched
+
+    def _split(self, match: Match, states: list[State]) -> tuple[list[State], list[State]]:
+        """The states that match, and those that do not; a state may be in both."""
+        matched: list[State] = []
+        others: list[State] = []
         for state in states:
             try:
                 outcomes = self._outcomes(match, state)
-            except _Absent:
+            except Absent:
                 raise
             except NotKnown as error:
-                question, positive = question_of(match, state)
-                matched += self._ask(question, state, error.args[0], positive=positive)
+                question, positive = question_of(match, state, self._interpreter.view.packet.source)
+                yes, no = (matched, others) if positive else (others, matched)
+                self._ask(question, state, error.args[0], yes, no)
                 continue
             if True in outcomes:
                 matched.append(state)
             if False in outcomes:
-                self._next_rule.append(state)
-        return matched
+                others.append(state)
+        return matched, others
 
-    def _ask(self, question: Question, state: State, construct: str, *, positive: bool) -> list[State]:
-        """The states that match; the others go to the next rule."""
-        problem = self._interpreter.problem
-        self._interpreter.outcome.explain(question, lambda: problem(NotKnown(construct), self._rule, self._at))
-        yes, no = assume(state, question)
-        matching, other = (yes, no) if positive else (no, yes)
-        if other is not None:
-            self._next_rule.append(other)
-        return [] if matching is None else [matching]
+    def _ask(self, question: Question, state: State, construct: str, yes: list[State], no: list[State]) -> None:
+        """Adds the state with each answer that earlier ones do not exclude."""
+        rule, place = self._rule, self._place
+        self._interpreter.outcome.explain(
+            question,
+            lambda: link_problem(rule, place) if question.link_to else problem_of(NotKnown(construct), rule, place),
+        )
+        for answers, answered in zip((yes, no), assume(state, question)):
+            if answered is not None:
+                answers.append(answered)
 
     def _outcomes(self, match: Match, state: State) -> set[bool]:
         if match.operator == ANY_BIT:
@@ -306,8 +321,8 @@ class _Step:
             return {flags is not None and any(part in flags for key in match.right.keys for part in key)}
         if isinstance(match.left, Fib) and match.left.result != "type":
             return {has_route_back(match)}
-        if match.left in LINKS_OUT and isinstance(match.right, AnonymousSet):
-            return {self._leaves_by(match, match.right, state)}
+        if match.left in (*LINKS_IN, *LINKS_OUT) and isinstance(match.right, AnonymousSet):
+            return {is_by_link(match, match.right, self._interpreter.view, state)}
         outcomes: set[bool] = set()
         for key in self._interpreter.values(match.left, state, self._at):
             if key is None:
@@ -317,12 +332,6 @@ class _Step:
             else:
                 outcomes.add(self._compare(match, key))
         return outcomes
-
-    def _leaves_by(self, match: Match, names: AnonymousSet, state: State) -> bool:
-        leaves = [self._interpreter.view.leaves_by(key[0], state, rest="*") for key in names.keys]
-        if None in leaves and True not in leaves:
-            raise NotKnown(render_statement(match))
-        return (True in leaves) == (match.operator == EQUAL)
 
     def _compare(self, match: Match, key: Key) -> bool:
         view = self._interpreter.view
@@ -343,13 +352,33 @@ class _Step:
         """A state whose key the map lacks continues with the next rule."""
         live: list[State] = []
         for state in states:
+            if any(key is not None and is_any(key) for key in self._interpreter.values(vmap.key, state, self._at)):
+                live += self._each_element(vmap, state)
+                continue
             # Equal verdicts of different random choices count once.
             for verdict, key in self._draw(vmap.key, vmap.to, state):
                 if verdict is None:
                     self._next_rule.append(state)
                 elif isinstance(verdict, Verdict):
-                    element = f" {{ {' . '.join(key)} : {render_statement(verdict)} }}"
-                    live += self._verdict(verdict, [state], element)
+                    live += self._verdict(verdict, [state], show_element(key, verdict))
+        return live
+
+    def _each_element(self, vmap: Vmap, state: State) -> list[State]:
+        """Follows each element whose key the state may have, as rules one after the other: no two have the same key."""
+        elements = self._interpreter.elements(vmap.to)
+        if len(elements) > _ELEMENTS_LIMIT:
+            raise NotKnown(show_expression(vmap.key))
+        live: list[State] = []
+        left = [state]
+        for key, verdict in elements:
+            matched, others = left, []
+            for part, constant in zip(parts_of(vmap.key), () if key == CATCH_ALL else key):
+                matched, missed = self._split(Match(part, AnonymousSet.of(constant), EQUAL), matched)
+                others += missed
+            left = distinct(others)
+            if isinstance(verdict, Verdict):
+                live += self._verdict(verdict, matched, show_element(key, verdict))
+        self._next_rule += left
         return live
 
     def _draw(
@@ -359,7 +388,7 @@ class _Step:
         drawn: dict[Optional[Target], Key] = {}
         for key in self._interpreter.values(expression, state, self._at):
             if key is not None and is_any(key):
-                raise NotKnown(_show(expression))
+                raise NotKnown(show_expression(expression))
             drawn.setdefault(None if key is None else self._interpreter.target(to, expression, key), key or ())
         return list(drawn.items())
 
@@ -463,15 +492,4 @@ def _require_known(expression: Expression, ask: Callable[[], _Answer]) -> _Answe
     try:
         return ask()
     except NotKnown as error:
-        raise NotKnown(_show(expression)) from error
-
-
-def _show(expression: Expression) -> str:
-    return expression.text if isinstance(expression, Unknown) else render_expression(expression)
-
-
-def _text(rule: Rule) -> str:
-    try:
-        return render_rule(rule)
-    except BallastError:  # another program's rule, with a comment that we cannot render
-        return f"rule with handle {rule.handle}"
+        raise NotKnown(show_expression(expression)) from error

@@ -39,11 +39,12 @@ class HookView:
             return "new"
         return "untracked" if state.untracked else "invalid"
 
-    def link_in(self, state: State) -> str:
-        """ "" where it has none or none was given."""
+    def link_in(self, state: State) -> Optional[str]:
+        """ "" for a packet of the node itself, which has none. The given one, else that by which the packet's source is
+        reached; None where no route tells it."""
         if self.packet.node_local:
             return LOOPBACK_LINK if state.looped else ""
-        return self.packet.inbound_interface
+        return self.packet.inbound_interface or self.surroundings.link_to(self.packet.source)
 
     def link_out(self, state: State) -> Optional[str]:
         """ "" in hooks before the route is chosen; None where it is not known."""
@@ -52,14 +53,24 @@ class HookView:
         is_loopback = self.packet.node_local and self.surroundings.is_local(state.destination)
         return LOOPBACK_LINK if is_loopback else self.surroundings.link_to(state.destination)
 
+    def arrives_by(self, name: str, state: State, *, rest: str) -> Optional[bool]:
+        """Whether the packet came by the link `name`, whose end may be `rest` for any rest; None where it is not known."""
+        link = self.link_in(state)
+        if link is None and self.packet.not_from and name.startswith(self.packet.not_from):
+            return False
+        return self._is_link(name, link, self.packet.source, rest=rest)
+
     def leaves_by(self, name: str, state: State, *, rest: str) -> Optional[bool]:
-        """Whether the packet leaves by the link `name`, whose end may be `rest` for any rest; None where it is not known."""
-        link = self.link_out(state)
+        """The same of the link by which it leaves."""
+        return self._is_link(name, self.link_out(state), state.destination, rest=rest)
+
+    def _is_link(self, name: str, link: Optional[str], address: str, *, rest: str) -> Optional[bool]:
+        """`link`: that to `address`."""
         if link is not None:
             return link.startswith(name[:-1]) if name.endswith(rest) else link == name
         networks = self.bridges.get(name, ())
-        destination = as_address(state.destination)
-        return False if networks and not any(destination in network for network in networks) else None
+        is_elsewhere = bool(networks) and not any(as_address(address) in network for network in networks)
+        return False if name == LOOPBACK_LINK or is_elsewhere else None
 
     def address_type(self, address: str, state: State, *, on_link: bool = False) -> str:
         """What the routing table says of an address; `on_link`: of the inbound link alone. Raises NotKnown."""
@@ -67,9 +78,10 @@ class HookView:
             if not on_link:
                 return "local"
             links = dict(self.surroundings.interfaces)
-            if self.link_in(state) not in links:
+            link = self.link_in(state)
+            if link not in links:
                 raise NotKnown(f"the inbound interface, with {address}")
-            return "local" if address in links[self.link_in(state)] else "unicast"
+            return "local" if address in links[link] else "unicast"
         if address == "255.255.255.255":
             return "broadcast"
         return "multicast" if as_address(address).is_multicast else "unicast"

@@ -56,6 +56,7 @@ from .ipsets import IpSets, SetNotKnown
 from .iptables_matches import DRAWN, Holds, holds
 from .iptables_targets import ConnectionMark, DnatRange, Effect, NoEffect, Redirect, Untrack, effect_of
 from .ipvs import Ipvs
+from .messages import MESSAGES as TRACE_MESSAGES
 from .outcome import Outcome
 from .packet_state import Exits, NotKnown, Question, State, assume, because, distinct, with_changes
 from .targets import endpoints_of
@@ -168,16 +169,20 @@ class TableInterpreter:
         matched: list[State],
         on: list[State],
     ) -> None:
-        question, positive = _question([match for match, _reason in open_matches], state)
-        self._outcome.explain(
-            question, lambda: self._problem(match_text(open_matches[0][0]), open_matches[0][1], rule, at)
-        )
+        question, positive = _question([match for match, _reason in open_matches], state, self._view.packet.source)
+        self._outcome.explain(question, lambda: self._open_problem(*open_matches[0], rule, at))
         yes, no = assume(state, question)
         matching, other = (yes, no) if positive else (no, yes)
         if matching is not None:
             matched.append(matching)
         if other is not None:
             on.append(other)
+
+    def _open_problem(self, match: Match, reason: Optional[NotKnown], rule: Rule, at: _At) -> BallastError:
+        if isinstance(match, (InInterface, OutInterface)):
+            line = f"-A {at.chains[-1]} {rule_text(rule)}"
+            return TRACE_MESSAGES.error("rules-trace-link", place=f"table {self._label}", rule=line)
+        return self._problem(match_text(match), reason, rule, at)
 
     def _problem(self, part: str, reason: Optional[NotKnown], rule: Rule, at: _At) -> BallastError:
         line = f"-A {at.chains[-1]} {rule_text(rule)}"
@@ -209,7 +214,8 @@ class TableInterpreter:
 
     def _holds_rarely(self, match: Match, state: State) -> Holds:
         if isinstance(match, InInterface):
-            return is_named(self._view.link_in(state), match.name) != match.negated
+            arrives = self._view.arrives_by(match.name, state, rest="+")
+            return None if arrives is None else arrives != match.negated
         if isinstance(match, OutInterface):
             leaves = self._view.leaves_by(match.name, state, rest="+")
             return None if leaves is None else leaves != match.negated
@@ -358,14 +364,15 @@ class TableInterpreter:
         )
 
 
-def _question(matches: Sequence[Match], state: State) -> tuple[Question, bool]:
-    """What matches that cannot be decided ask, and the answer by which they match."""
+def _question(matches: Sequence[Match], state: State, source: str) -> tuple[Question, bool]:
+    """What matches that cannot be decided ask, and the answer by which they match. `source`: of the packet."""
     match = matches[0]
     if len(matches) > 1:
         return Question(" ".join(match_text(each) for each in matches), state.destination), True
-    if isinstance(match, OutInterface):
+    if isinstance(match, (InInterface, OutInterface)):
         name = match.name
-        return Question(f"-o {name}", state.destination, "" if name.endswith("+") else name), not match.negated
+        flag, to = ("-i", source) if isinstance(match, InInterface) else ("-o", state.destination)
+        return Question(f"{flag} {name}", to, "" if name.endswith("+") else name), not match.negated
     if isinstance(match, (MatchSet, PhysicalIn)):
         return Question(match_text(replace(match, negated=False))), not match.negated
     return Question(match_text(match)), True

@@ -253,6 +253,9 @@ _MATCHES: Mapping[str, Callable[[Options, HookView, State], Holds]] = MappingPro
         "owner": _owner,
         "statistic": _statistic,
         "policy": _policy,
+        "pkttype": lambda options, _view, _state: _each(
+            options, {"--pkt-type": lambda values: values[0] in ("unicast", "host")}
+        ),
         "rpfilter": lambda options, _view, _state: "--invert" not in options,
     }
 )

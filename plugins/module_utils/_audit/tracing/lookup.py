@@ -22,7 +22,7 @@ from .packet_state import NotKnown
 
 _ADDRESSES = ("ipv4_addr", "ipv6_addr")
 _NUMBERS = ("inet_service", "mark", "integer")
-_CATCH_ALL = ("*",)
+CATCH_ALL = ("*",)
 
 V = TypeVar("V")
 Span = tuple[int, int]
@@ -44,14 +44,19 @@ class Index(Generic[V]):
             self._add(key, value)
 
     def _add(self, key: Key, value: V) -> None:
-        if key != _CATCH_ALL and any(kind == "ifname" and part.endswith("*") for kind, part in zip(self._types, key)):
+        if key != CATCH_ALL and any(kind == "ifname" and part.endswith("*") for kind, part in zip(self._types, key)):
             self._names.append((key, value))
             return
         places = tuple(at for at, (kind, part) in enumerate(zip(self._types, key)) if _is_span(kind, part))
+        if any(kind in _NUMBERS and part.isalpha() for kind, part in zip(self._types, key)):
+            raise ValueError(" . ".join(key))  # a service by its name, as nft -S prints it
         if not places:
             self._plain[key] = value
             return
-        spans = tuple(_span(self._types[at], key[at]) for at in places)
+        try:
+            spans = tuple(_span(self._types[at], key[at]) for at in places)
+        except ValueError as error:
+            raise ValueError(" . ".join(key)) from error
         rest = tuple(part for at, part in enumerate(key) if at not in places)
         self._spans.setdefault(places, {}).setdefault(rest, []).append((spans, value))
 
@@ -70,7 +75,7 @@ class Index(Generic[V]):
         for pattern, value in self._names:
             if all(_is_named(kind, part, expected) for kind, part, expected in zip(self._types, key, pattern)):
                 return value
-        return self._plain.get(_CATCH_ALL)
+        return self._plain.get(CATCH_ALL)
 
 
 def _is_span(kind: str, part: str) -> bool:
@@ -107,7 +112,7 @@ class Indexes:
         if not set(named_set.key) <= set(SERVICE_TYPES):  # its elements may be unparsed text
             raise NotKnown(f"@{named_set.name}")
         if "interval" not in named_set.flags:
-            element = named_set.elements.get(key) or named_set.elements.get(_CATCH_ALL)
+            element = named_set.elements.get(key) or named_set.elements.get(CATCH_ALL)
             return None if element is None else element.target or element.key
         if id(named_set) not in self._known:
             pairs = ((element.key, element.target or element.key) for element in named_set.elements.values())

@@ -17,5 +17,11 @@ MESSAGES = Messages(
             text="a random choice decides what happens to the packet: {outcomes}",
             remedy="check the rules that decided, a map entry may be missing: {rules}",
         ),
+        Message(
+            id="rules-trace-link",
+            error=HostError,
+            text="the packet's link is not known, and a rule asks for it, in {place}: {rule}",
+            remedy="add the output of `ip -j route; ip -j -6 route` to the dump, or set inbound_interface of the packet",
+        ),
     ],
 )

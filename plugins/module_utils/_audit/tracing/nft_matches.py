@@ -11,6 +11,7 @@ from dataclasses import replace
 from ..._rules.nftables.expressions import EQUAL, UNEQUAL, AnonymousSet, Fib, Match, Meta, Statement
 from ..._rules.nftables.render import render_statement
 from ..._rules.nftables.vocabulary import parts_of
+from .hook_view import HookView
 from .nft_values import is_about_own_source
 from .packet_state import NotKnown, Question, State
 
@@ -27,20 +28,31 @@ def has_route_back(match: Match) -> bool:
 _REACHED = {(("missing",),): False, (("0",),): False, (("",),): False, (("exists",),): True}
 
 
+LINKS_IN = (Meta("iifname"), Meta("iif"))
 LINKS_OUT = (Meta("oifname"), Meta("oif"))
 
 
-def question_of(match: Match, state: State) -> tuple[Question, bool]:
-    """What a match that cannot be decided asks, and the answer by which it matches."""
+def is_by_link(match: Match, names: AnonymousSet, view: HookView, state: State) -> bool:
+    """Of a match of LINKS_IN or LINKS_OUT with `names`. Raises NotKnown."""
+    is_by = view.arrives_by if match.left in LINKS_IN else view.leaves_by
+    results = [is_by(key[0], state, rest="*") for key in names.keys]
+    if None in results and True not in results:
+        raise NotKnown(render_statement(match))
+    return (True in results) == (match.operator == EQUAL)
+
+
+def question_of(match: Match, state: State, source: str) -> tuple[Question, bool]:
+    """What a match that cannot be decided asks, and the answer by which it matches. `source`: of the packet."""
     positive = match.operator != UNEQUAL
     text = render_statement(match if positive else replace(match, operator=EQUAL))
-    if not any(isinstance(part, Meta) and part.key.startswith("oif") for part in parts_of(match.left)):
-        return Question(text), positive
     keys = match.right.keys if isinstance(match.right, AnonymousSet) else ()
-    if isinstance(match.left, Meta) and len(keys) == 1:
+    if match.left in (*LINKS_IN, *LINKS_OUT) and len(keys) == 1:
         name = keys[0][0]
-        return Question(f"-o {name}", state.destination, "" if name.endswith("*") else name), positive
-    return Question(text, state.destination), positive
+        flag, to = ("-i", source) if match.left in LINKS_IN else ("-o", state.destination)
+        return Question(f"{flag} {name}", to, "" if name.endswith("*") else name), positive
+    if any(part in LINKS_OUT for part in parts_of(match.left)):
+        return Question(text, state.destination), positive
+    return Question(text), positive
 
 
 def is_for_own_source(statement: Statement) -> bool:

@@ -40,7 +40,30 @@ _TCP_FLAGS = (
     re.compile(
         rf"tcp flags & \(?(?P<mask>{_FLAG}(?: ?[|,] ?{_FLAG})*)\)? (?P<not>!=|==) \(?(?P<value>{_FLAG}(?: ?[|,] ?{_FLAG})*|0x0)\)?"
     ),
-    re.compile(rf"tcp flags (?P<not>!=)? ?(?P<value>{_FLAG}(?:,{_FLAG})*) / (?P<mask>{_FLAG}(?:,{_FLAG})*)"),
+    re.compile(rf"tcp flags (?P<not>!=)? ?(?P<value>{_FLAG}(?: ?, ?{_FLAG})*) / (?P<mask>{_FLAG}(?: ?, ?{_FLAG})*)"),
+)
+
+
+# A rule that asks for a field of a header matches only packets that have this header.
+_HEADER = re.compile(
+    r"(ip6?|tcp|udp|sctp|icmp|icmpv6|igmp|esp|ah|comp|dccp|udplite|arp|vlan) "
+    r'|\{"match": \{"left": \{(?:"&": \[\{)?"payload": \{"field": "[^"]*", "protocol": "(\w+)"'
+)
+
+
+def _is_of_other_protocol(text: str, view: HookView) -> bool:
+    header = _HEADER.match(text)
+    return header is not None and (header[1] or header[2]) not in (
+        "ip" if view.packet.family == 4 else "ip6",
+        view.packet.protocol.lower(),
+        "th",
+        "ether",
+    )
+
+
+# A single packet exceeds none.
+_LIMIT = re.compile(
+    r"(?:(?:add|update) @\S+ \{ [^{}]*|meter \S+ (?:size \d+ )?\{ [^{}]*)?\b(?:ct count|limit rate) (over )?\d[^{}]*\}?"
 )
 
 
@@ -49,6 +72,11 @@ def effect_of(text: str, view: HookView) -> str:
         match = pattern.fullmatch(text)
         if match:
             return _tcp_flags(match, view)
+    if _is_of_other_protocol(text, view):
+        return NEVER
+    limit = _LIMIT.fullmatch(text)
+    if limit is not None:
+        return NEVER if limit[1] else ALWAYS
     if text == "socket transparent 1" or text.startswith("meta skuid") and not view.packet.node_local:
         return NEVER
     return _effect(text)

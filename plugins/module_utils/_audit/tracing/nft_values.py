@@ -74,7 +74,7 @@ def _payload(view: HookView, payload: Payload, state: State) -> Optional[str]:
     if payload.protocol in ("ip", "ip6"):
         if payload.protocol != ("ip" if view.packet.family == 4 else "ip6"):
             return None
-        known = {"saddr": view.packet.source, "daddr": state.destination, "dscp": "0"}
+        known = {"saddr": view.packet.source, "daddr": state.destination, "dscp": "0", "frag-off": ANY}
         return known.get(payload.field, protocol)
     if payload.protocol not in ("th", protocol):
         return None
@@ -84,16 +84,15 @@ def _payload(view: HookView, payload: Payload, state: State) -> Optional[str]:
 
 
 def _meta(view: HookView, key: str, state: State) -> str:
-    if key in ("iif", "iifname"):
-        return view.link_in(state)
-    if key in ("oif", "oifname"):
-        link = view.link_out(state)
+    if key in ("iif", "iifname", "oif", "oifname"):
+        link = view.link_in(state) if key.startswith("iif") else view.link_out(state)
         return ANY if link is None else link
     known = {
         "l4proto": view.packet.protocol.lower(),
         "nfproto": f"ipv{view.packet.family}",
         "protocol": "ip" if view.packet.family == 4 else "ip6",
         "mark": str(state.mark),
+        "pkttype": "host",
     }
     return known.get(key, ANY)
 
@@ -122,6 +121,8 @@ def _binary(view: HookView, binary: Binary, state: State) -> Optional[str]:
         happened = flags(view, binary.left, state)
         return None if happened is None else binary.right if binary.right in happened else "0"
     left = next(_part(view, binary.left, state))
+    if left is not None and binary.left == _FRAGMENT and binary.operator == "&" and binary.right in _NO_FRAGMENT:
+        return "0"
     if left is None or left == ANY:
         return left
     if not (left.isdecimal() and binary.right.isdecimal()):
@@ -129,6 +130,8 @@ def _binary(view: HookView, binary: Binary, state: State) -> Optional[str]:
     return str(_BITWISE[binary.operator](int(left), int(binary.right)))
 
 
+_FRAGMENT = Payload("ip", "frag-off")
+_NO_FRAGMENT = ("8191", "8192", "16383")  # masks of the offset, and of "more follow"; "don't fragment" may be set
 _BITWISE = {"&": int.__and__, "|": int.__or__, "^": int.__xor__}
 
 

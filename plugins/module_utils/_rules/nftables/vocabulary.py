@@ -16,7 +16,7 @@ from typing import Optional
 from .expressions import AnonymousSet, Binary, Concat, Ct, Expression, Fib, Key, Match, Meta, Numgen, Payload
 
 PAYLOADS = {
-    "ip": ("saddr", "daddr", "protocol", "dscp"),
+    "ip": ("saddr", "daddr", "protocol", "dscp", "frag-off"),
     "ip6": ("saddr", "daddr", "nexthdr", "dscp"),
     "tcp": ("sport", "dport", "flags"),
     "udp": ("sport", "dport"),
@@ -46,6 +46,7 @@ _TYPES = {
     "saddr": "ipv4_addr",
     "daddr": "ipv4_addr",
     "dscp": "dscp",
+    "frag-off": "integer",
     "protocol": "inet_proto",
     "nexthdr": "inet_proto",
     "sport": "inet_service",
@@ -65,8 +66,10 @@ _META_TYPES = {
 }
 _CT_TYPES = {"state": "ct_state", "status": "ct_status", "mark": "mark", "direction": "ct_dir"}
 
-# What nft prints with -n or -p in the place of names, by type.
-_NUMBERS: Mapping[str, Mapping[str, str]] = {
+# Other words for a constant, by type: most are what nft prints with -n or -p in the place of names.
+_ALIASES: Mapping[str, Mapping[str, str]] = {
+    "pkt_type": {"0": "host", "1": "broadcast", "2": "multicast", "3": "other", "unicast": "host"},
+    "dscp": {"cs0": "0", "df": "0", "be": "0"},
     "inet_proto": {
         "1": "icmp",
         "6": "tcp",
@@ -120,8 +123,8 @@ def parts_of(expression: Expression) -> tuple[Expression, ...]:
 
 
 def named_parts(types: tuple[str, ...]) -> tuple[tuple[int, Mapping[str, str]], ...]:
-    """Places of a key whose numbers have names, and these."""
-    return tuple((place, _NUMBERS[of]) for place, of in enumerate(types) if of in _NUMBERS)
+    """Places of a key whose constants have other words, and these."""
+    return tuple((place, _ALIASES[of]) for place, of in enumerate(types) if of in _ALIASES)
 
 
 def name_parts(key: Key, named: tuple[tuple[int, Mapping[str, str]], ...]) -> Key:

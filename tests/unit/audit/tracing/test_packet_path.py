@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Optional
+
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._audit.info import answer_as_result
@@ -71,6 +74,21 @@ def test_results_name_the_problem_and_each_endpoint() -> None:
         ("tcp flags & (fin | syn) == fin", NEVER),
         ("tcp flags syn / fin,syn,rst,ack", ALWAYS),
         ("tcp flags != syn / fin,syn,rst,ack", NEVER),
+        ("tcp flags != syn / fin , syn , rst , ack", NEVER),  # as the parser keeps it
+        ("esp spi 1-4294967295", NEVER),
+        ("ip6 hoplimit 255", NEVER),
+        ("udp length 8", NEVER),
+        ("ip ttl 64", MAYBE),
+        ("tcp option mptcp exists", MAYBE),
+        ('{"match": {"left": {"payload": {"field": "spi", "protocol": "esp"}}, "op": "==", "right": 1}}', NEVER),
+        ('{"match": {"left": {"payload": {"field": "ttl", "protocol": "ip"}}, "op": "==", "right": 1}}', MAYBE),
+        ("ct count over 100", NEVER),
+        ("ct count 100", ALWAYS),
+        ("add @dyn { ip saddr limit rate over 10/second }", NEVER),
+        ("update @dyn { ip saddr timeout 1m limit rate over 10/second burst 20 packets }", NEVER),
+        ("meter m { ip saddr limit rate 10/second }", ALWAYS),
+        ("add @dyn { ip saddr ct count over 20 }", NEVER),
+        ("add @dyn { ip saddr quota over 20 mbytes }", MAYBE),
         ("meta skuid 0", NEVER),
     ],
 )
@@ -98,3 +116,56 @@ def test_a_packet_leaves_by_one_link() -> None:
         "-A POSTROUTING -o eth2 -m mark --mark 0x1/0x1 -j MASQUERADE",
     ]
     assert trace(nat("-A PREROUTING -j DNAT --to-destination 10.1.0.5:80", *rules), CLIENT, NODE) == to("10.1.0.5:80")
+
+
+LINK_RULES = (
+    "-A POSTROUTING -m mark --mark 0x1/0x1 -j MASQUERADE",
+    "-A PREROUTING -d 10.96.0.1/32 -j DNAT --to-destination 10.1.0.5:80",
+)
+BY_ETH1 = "-A PREROUTING -i eth1 -j MARK --set-xmark 0x1/0x1"
+
+
+@pytest.mark.parametrize(
+    ("route", "rule", "masqueraded"),
+    [
+        ((), BY_ETH1, None),
+        ((("198.51.100.0/24", "eth1"),), BY_ETH1, True),
+        ((("198.51.100.0/24", "eth2"),), BY_ETH1, False),
+        ((("0.0.0.0/0", ""),), BY_ETH1, None),  # several next hops
+        ((), "-A PREROUTING -i lo -j MARK --set-xmark 0x1/0x1", False),  # only packets of the node itself
+        ((), "-A PREROUTING ! -i lo -j MARK --set-xmark 0x1/0x1", True),
+        ((("198.51.100.0/24", "eth12"),), "-A PREROUTING -i eth+ -j MARK --set-xmark 0x1/0x1", True),
+    ],
+)
+def test_a_packet_comes_by_the_link_that_leads_to_its_source(
+    route: tuple[tuple[str, str], ...], rule: str, masqueraded: Optional[bool]
+) -> None:
+    packet = replace(CLIENT, source="198.51.100.7", inbound_interface="")
+    answer = trace(nat(rule, *LINK_RULES), packet, replace(NODE, routes=route))
+    assert (answer.verdict, answer.masquerade) == ("dnat", masqueraded)
+
+
+def test_a_link_that_is_not_known_is_asked_for_with_its_remedy() -> None:
+    packet = replace(CLIENT, source="198.51.100.7", inbound_interface="")
+    problem = trace(nat(BY_ETH1, *LINK_RULES), packet, NODE).problem
+    assert problem is not None
+    assert problem.id == "rules-trace-link"
+    assert "ip -j route" in problem.remedy
+    named = replace(packet, not_from="eth")
+    assert trace(nat(BY_ETH1, *LINK_RULES), named, NODE).masquerade is False
+
+
+def test_docker_receives_packets_of_its_own_network_alone_by_its_bridge() -> None:
+    docker = "-A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE"
+    by_docker = "-A PREROUTING -i docker0 -j MARK --set-xmark 0x1/0x1"
+    packet = replace(CLIENT, source="198.51.100.7", inbound_interface="")
+    assert trace(nat(docker, by_docker, *LINK_RULES), packet, NODE).masquerade is False
+
+
+def test_rules_ask_for_one_inbound_link_alone() -> None:
+    rules = [
+        "-A PREROUTING -i eth1 -j MARK --set-xmark 0x2/0x2",
+        "-A PREROUTING -i eth2 -m mark --mark 0x2/0x2 -j MARK --set-xmark 0x1/0x1",
+    ]
+    packet = replace(CLIENT, source="198.51.100.7", inbound_interface="")
+    assert trace(nat(*rules, *LINK_RULES), packet, NODE).masquerade is False
