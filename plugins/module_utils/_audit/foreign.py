@@ -11,6 +11,7 @@ translation, when filters see it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,6 +35,11 @@ from .tracing.packet_path import Tracer
 from .verdict_comparison import Served, Trace, describe_answer, describe_route
 
 _SAMPLE = 60  # served packets to trace
+# Chains that enforce NetworkPolicies (Calico, kube-router, Weave, Azure, Antrea), as a trace names them: what these drop is
+# what the cluster asks for, and a rule that accepts it would end the policy.
+_OF_POLICIES = re.compile(
+    r"(?:\w+: -A |ip6? calico (?:filter-)?)(?:cali-|KUBE-(?:POD-FW|NWPLCY|ROUTER)-|WEAVE-NPC|AZURE-NPM|ANTREA-POL-)"
+)
 
 
 @dataclass(frozen=True)
@@ -56,8 +62,8 @@ def find_drops(
     family: int,
     sets: Sequence[IpSet] = (),
 ) -> Iterator[AuditFinding]:
-    """`rules` as they were read; `judged`: those of Services; `sets`: ipsets of all programs. Each rule that drops has one finding. Without any, there is one
-    finding about rules that could not be traced."""
+    """`rules` as they were read; `judged`: those of Services; `sets`: ipsets of all programs. Each rule that drops has one finding, unless
+    it enforces a NetworkPolicy. Without any, there is one finding about rules that could not be traced."""
     sample = served[:: max(1, len(served) // _SAMPLE)]
     for foreign in _foreign(facts, backend, rules, judged, surroundings, family=family, sets=tuple(sets)):
         differences = [difference for sampled in sample for difference in _check(foreign, sampled, family)]
@@ -120,7 +126,7 @@ def _begins_with(beginning: str, line: str) -> bool:
 
 
 def _is_not_of_kube(line: str) -> bool:
-    return "-A KUBE-" not in line
+    return "-A KUBE-" not in line or _OF_POLICIES.match(line) is not None
 
 
 def _check(foreign: _Foreign, served: Served, family: int) -> Iterator[AuditFinding]:
@@ -131,14 +137,15 @@ def _check(foreign: _Foreign, served: Served, family: int) -> Iterator[AuditFind
     answer = foreign.trace(packet)
     if answer.verdict == UNKNOWN and answer.problem is not None and foreign.drops:
         yield finding("rules-audit-foreign-unclear", family=family, chain=foreign.drops, problem=answer.problem.text)
-    if answer.verdict in (DROP, REJECT):
+    rule = next((line for line in reversed(answer.why) if foreign.wrote(line)), "")
+    if answer.verdict in (DROP, REJECT) and not _OF_POLICIES.match(rule):
         yield finding(
             "rules-audit-foreign-drop",
             family=family,
             packet=describe_route(served.packet),
             expected=describe_answer(served.expected),
             verdict=answer.verdict,
-            rule=next((line for line in reversed(answer.why) if foreign.wrote(line)), ""),
+            rule=rule,
             accept=rules_that_accept(served.packet, is_nft=foreign.is_nft),
         )
 
