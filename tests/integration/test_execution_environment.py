@@ -158,6 +158,29 @@ def test_a_worker_runs_a_playbook_and_returns_its_report(image: Image) -> None:
     assert report
 
 
+_WORKER = """
+import os, signal, sys, threading
+from pathlib import Path
+from ansible_collections.ballast.kube.plugins.module_utils._fleet_run import worker
+for name, text in (("project/site.yml", sys.argv[1]), ("inventory/hosts", "n1 ansible_connection=local")):
+    path = Path(worker.WORK, name)
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+signal.signal(signal.SIGTERM, lambda *_given: print("is to end"))
+threading.Timer(3, os.kill, (1, signal.SIGTERM)).start()
+worker._run(worker.Settings("", True, 1, {}, {}))
+"""
+
+
+def test_a_worker_that_is_to_end_does_not_end_its_playbook(image: Image) -> None:
+    """A pod that is evicted finishes its batch. ansible-runner takes the signal for its own, unless it is told not to."""
+    tasks = [{"ansible.builtin.command": "sleep 8"}, {"ansible.builtin.debug": {"msg": "the batch is finished"}}]
+    playbook = json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}])
+    said = image.run("env", "PYTHONPATH=/usr/share/ansible/collections", "python3", "-c", _WORKER, playbook)
+    assert "is to end" in said
+    assert "the batch is finished" in said
+
+
 def test_ansible_builder_finds_what_the_collection_needs(tmp_path: Path) -> None:
     """`create` takes the collection into the context; its own program for the build then reads the requirements of the collection."""
     archive = build(tmp_path)

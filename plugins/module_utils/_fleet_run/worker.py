@@ -173,6 +173,8 @@ def _run(settings: Settings) -> Played:
         playbook="site.yml",
         forks=settings.forks,
         event_handler=take,
+        # Without one it takes SIGTERM for itself, and kills the playbook in the middle of a batch.
+        cancel_callback=lambda: False,
         envvars={"ANSIBLE_PIPELINING": "1", "ANSIBLE_GATHERING": "explicit", "ANSIBLE_NOCOLOR": "1"},
     )
     return played[0]
