@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.given import LOCALHOST
-from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.inventory import own_variables
+from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.inventory import own_variables, variables_of_localhost
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.messages import MESSAGES
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.request import PLAYBOOKS
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.variables import known_names
@@ -55,9 +55,10 @@ class ActionModule(OnController):
         own = {name: own_variables(row, of_the_run) for name, row in rows.items()}
         prefixes = PLAYBOOKS[playbook].all_prefixes if playbook in PLAYBOOKS else ()  # the module refuses others
         known = set(known_names(LocalHost(), prefixes))
+        extra = own_variables(manager.extra_vars, of_the_run)
         return {
             "hosts": {name: own[name] for name in names},
             "groups": {name: list(members) for name, members in variables["groups"].items()},
-            "local": {name: value for name, value in own[LOCALHOST].items() if name in known},
-            "extra": own_variables(manager.extra_vars, of_the_run),
+            "local": variables_of_localhost(own[LOCALHOST], known, extra),
+            "extra": extra,
         }

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ansible.template import is_trusted_as_template
@@ -21,18 +22,43 @@ _OF_ANSIBLE = {
 # Set by the playbook that begins the run, and by a worker.
 _OF_PLAYBOOKS = {"fleet_request", "fleet_slice"}
 _TEMPLATES = ("{{", "{%", "{#", "#jinja2:")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
-def own_variables(variables: Mapping[str, Any], of_the_run: Collection[str] = ()) -> dict[str, Any]:
+def own_variables(variables: Mapping[Any, Any], of_the_run: Collection[str] = ()) -> dict[str, Any]:
     """As what JSON has; `of_the_run` are names of variables of the machine that begins it. Untemplated: a worker that reads them makes
     templates of the same texts as Ansible does here, and of no others, as those that a host has written."""
     left_out = {*_OF_ANSIBLE, *_OF_PLAYBOOKS, *of_the_run}
     facts = variables.get("ansible_facts") or {}
     return {
-        name: _as_json(value)
+        str(name): _as_json(value)
         for name, value in variables.items()
-        if name not in left_out and not _is_fact(name, value, facts)
+        if name not in left_out and not _is_fact(str(name), value, facts)
     }
+
+
+def variables_of_localhost(
+    variables: Mapping[str, Any], known: Collection[str], extra: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Those that the playbook reads of localhost, from all that localhost has, as own_variables gives them: those that it knows, and those that
+    expressions in these and in `extra` name. How Ansible connects to this machine is not for a pod, where these are variables of hosts too."""
+    chosen = set[str]()
+    names = [*known, *_named_in(list(extra.values()))]
+    while names:
+        name = names.pop()
+        if name in variables and name not in chosen and (name in known or not name.startswith("ansible_")):
+            chosen.add(name)
+            names += _named_in(variables[name])
+    return {name: value for name, value in variables.items() if name in chosen}
+
+
+def _named_in(value: Any) -> Iterator[str]:
+    """Words in the expressions of a value; those that are no variables too."""
+    if isinstance(value, str) and any(sign in value for sign in _TEMPLATES):
+        yield from _NAME.findall(value)
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    for part in parts:
+        yield from _named_in(part)
 
 
 def _is_fact(name: str, value: Any, facts: Mapping[str, Any]) -> bool:

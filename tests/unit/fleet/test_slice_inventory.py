@@ -71,6 +71,11 @@ def test_a_date_is_what_a_template_makes_of_it(tmp_path: Path) -> None:
     }
 
 
+def test_a_name_that_is_no_text_is_one_in_a_slice() -> None:
+    """Ansible warns of it. JSON has no other names."""
+    assert own_variables({80: "http", True: "yes"}) == {"80": "http", "True": "yes"}
+
+
 def test_facts_of_a_cache_do_not_reach_a_slice() -> None:
     """They change between two commands, which would be two runs; and hosts have written them. What an inventory says is kept."""
     facts = {"hostname": "n1", "python_interpreter": "/hostile"}
