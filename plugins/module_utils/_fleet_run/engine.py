@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Optional, TypeVar
@@ -39,6 +40,7 @@ _NO_LOG = "no log: "
 _ENDED = ("Succeeded", "Failed")
 _AWAY_SECONDS = 1800.0
 _LOG_BYTES = 4_000_000  # of a pod, the end of it
+_LOG_TRIES = 3
 _EMPTY = FleetReport((), {}, "")
 
 T = TypeVar("T")
@@ -111,6 +113,7 @@ class _Run:
         self._api = _api(ctx)
         self._at_work: list[str] = []  # slices that have a line
         self._logged: set[str] = set()  # pods that have ended, and whose logs are written
+        self._log_tries: Counter[str] = Counter()  # by pod
         self._uid = ""  # of the Namespace that this command follows
         self.report: Optional[FleetReport] = None
         self.files: list[str] = []
@@ -128,7 +131,10 @@ class _Run:
             elif step.kind == START:
                 self._start(step.job)
             elif step.kind == GATHER:
-                self._gather(state)
+                if self._write_logs(state.pods):
+                    self._gather(state)
+                else:
+                    self._ctx.host.sleep(_POLL_SECONDS)
             elif step.kind == REMOVE:
                 self._remove(state)
             elif step.kind == FOLLOW:
@@ -186,34 +192,39 @@ class _Run:
         self._at_work = list(lines)
 
     def _gather(self, state: RunState) -> None:
-        """What each slice wrote, the logs that are left, and one report of all, in the directory of the run."""
+        """What each slice wrote, and one report of all, in the directory of the run."""
         record = state.record or Record(self._request.max_fail)
         report = merge_reports(self._request, record, state.reports)
-        self._write_logs(state.pods)
         body = {"nodes": dict(report.nodes), "failure": report.failure, "slices": dict(state.reports)}
         self._write("report.json", json.dumps(body, indent=1, sort_keys=True) + "\n")
         self._write("report.txt", "\n".join(report.lines) + "\n")
         self.report = report
 
-    def _write_logs(self, pods: Sequence[PodState]) -> None:
-        """The end of each pod's log, as soon as the pod has ended: one that is evicted, or whose node is drained, takes it along."""
+    def _write_logs(self, pods: Sequence[PodState]) -> bool:
+        """The end of each pod's log, as soon as the pod has ended: one that is evicted, or whose node is drained, takes it along. Whether
+        none is to be tried again."""
         for pod in pods:
             if pod.name not in self._logged:
-                path = f"{namespace_path(self._request.namespace)}/pods/{pod.name}/log"
-                log = self._patiently(lambda path=path: self._log(path))  # type: ignore[misc]
+                log = self._log(pod.name)
+                if log is None:
+                    continue
                 name = f"{pod.slice_name or 'pod'}-{pod.name}.log"
                 # What a command before this one wrote is more than the reason why there is no log any more.
                 if not log.startswith(_NO_LOG) or not self._ctx.host.stat(os.path.join(self._request.directory, name)):
                     self._write(name, log)
                 self._logged.add(pod.name)
+        return self._logged >= {pod.name for pod in pods}
 
-    def _log(self, path: str) -> str:
-        """Of a pod that never ran, or is gone, there is none."""
+    def _log(self, pod: str) -> Optional[str]:
+        """Of a pod that never ran, or is gone, there is none. None where the next look may be followed by another try; not by many, as the
+        API server asks the pod's machine, which may be lost."""
+        path = f"{namespace_path(self._request.namespace)}/pods/{pod}/log"
         try:
             return self._api.text(path, {"limitBytes": str(_LOG_BYTES), "tailLines": "20000"})
         except PeerError as error:
-            if is_temporary(error):
-                raise
+            self._log_tries[pod] += 1
+            if is_temporary(error) and self._log_tries[pod] < _LOG_TRIES:
+                return None
             return f"{_NO_LOG}{error.in_one_line}\n"
 
     def _write(self, name: str, text: str) -> None:
