@@ -38,6 +38,7 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _NO_NAME = re.compile(r"[\[\]]|^[^:]*:[0-9]+$", re.ASCII)
 # paths of the Ansible control node, in place of which a pod has its own.
 _KEY = "ansible_ssh_private_key_file"
+_KNOWN_HOSTS = "known-hosts"
 
 SPEC: dict[str, Any] = {
     **connection.SPEC,
@@ -103,7 +104,7 @@ class FleetRunRequest:
 
     @property
     def _files(self) -> dict[str, bytes]:
-        return {"ssh-key": self.ssh_key, "known-hosts": self.known_hosts}
+        return {"ssh-key": self.ssh_key, _KNOWN_HOSTS: self.known_hosts}
 
     @property
     def _variables(self) -> dict[str, Any]:
@@ -117,11 +118,12 @@ class FleetRunRequest:
 
     @cached_property
     def digest(self) -> str:
-        """Of all that a run is made from: another one is another run."""
+        """Of all that a run is made from: another one is another run. But ssh adds host keys to its file whenever it likes."""
         total = hashlib.sha256()
         image = {"image": self.image.encode(), "parallelism": str(self.parallelism).encode()}
         for name, data in sorted({**self.secret, **image}.items()):
-            total.update(f"{name} {len(data)}\n".encode() + data)
+            if name != _KNOWN_HOSTS:
+                total.update(f"{name} {len(data)}\n".encode() + data)
         # Whoever may read Namespaces reads it: a password in the inventory must take too long to find by trying.
         return hashlib.pbkdf2_hmac("sha256", total.digest(), b"fleet-run", _DIGEST_ROUNDS).hex()
 

@@ -179,6 +179,19 @@ def test_another_request_is_another_run(changed: dict[str, Any]) -> None:
     assert request().digest != request(**changed).digest
 
 
+def test_a_run_is_found_again_after_ssh_has_learnt_a_host_key() -> None:
+    """Of a host of nobody's fleet: ~/.ssh/known_hosts has the keys of all."""
+    host, digests = FakeHost(), set[str]()
+    host.given("/root/key", KEY, mode=0o600)
+    given = {**PARAMS, "known_hosts": "/root/known", "inventory": json.dumps(PARAMS["inventory"])}
+    for keys in ("n1 ssh-ed25519 AAAA\n", "n1 ssh-ed25519 AAAA\nother ssh-ed25519 BBBB\n"):
+        host.given("/root/known", keys, mode=0o600)
+        made = FleetRunRequest.from_params(given, host)
+        assert made.secret["known-hosts"] == keys.encode()
+        digests.add(made.digest)
+    assert len(digests) == 1
+
+
 def test_secrets_are_in_the_secret_alone() -> None:
     made = request()
     objects = build_objects(made)
