@@ -29,7 +29,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, Optional
 
-from .family_rules import Ports
+from .._rules.model import Frontend
 from .netlink import HEADER, NFGENMSG, attributes_of, open_netfilter
 from .ports import ConnectionsCleaned, Sink
 
@@ -79,16 +79,14 @@ class Connection(NamedTuple):
     key: tuple[tuple[int, bytes], ...]  # the attributes by which the kernel knows it
 
 
-def serving_endpoints(ports: Iterable[Ports]) -> Serving:
-    serving: dict[Destination, frozenset[Target]] = {}
-    for port in (port for of_service in ports for port in of_service):
-        targets = frozenset((endpoint.address, endpoint.port) for endpoint in port.endpoints if endpoint.serving)
-        number = _NUMBERS[port.protocol]
-        for address in (port.cluster_ip, *port.external_ips, *port.load_balancer_ips):
-            serving[number, address, port.port] = targets
-        if port.node_port:
-            serving[number, "", port.node_port] = targets
-    return serving
+def serving_endpoints(frontends: Iterable[Frontend]) -> Serving:
+    """`frontends` are each destination once."""
+    return {
+        (_NUMBERS[frontend.protocol], frontend.address, frontend.port): frozenset(
+            (endpoint.address, endpoint.port) for endpoint in frontend.service.endpoints if endpoint.serving
+        )
+        for frontend in frontends
+    }
 
 
 def is_stale(connection: Connection, serving: Serving) -> bool:
@@ -159,9 +157,8 @@ class ConnectionCleaner:
     def start(self) -> None:
         self._thread.start()
 
-    def clean(self, family: int, before: Iterable[Ports], after: Iterable[Ports]) -> None:
-        """These Services were so when the kernel last had their rules, without ports where that is not known, and the rules
-        of what they are now are in force."""
+    def clean(self, family: int, before: Iterable[Frontend], after: Iterable[Frontend]) -> None:
+        """Destinations as the kernel last had their rules, none where that is not known, and as they are in force now."""
         serving = doubtful(serving_endpoints(before), serving_endpoints(after))
         if serving:
             with self._changed:

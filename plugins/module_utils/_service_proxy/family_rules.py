@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple, Optional
 
 from .._rules.backend import SERVICE_PROXY_TABLE
-from .._rules.frontends import claims_of
+from .._rules.frontends import Key, claims_of
 from .._rules.model import Frontend, ServicePort
 from .._rules.nftables import layout
 from .._rules.nftables.compile import Compiler, Part
@@ -85,6 +86,15 @@ class FamilyRules:
     def state_of(self, name: ServiceName) -> Desired:
         served = self._served.get(name, _NOTHING)
         return Desired(served.created, served.ports)
+
+    def frontends(self) -> list[Frontend]:
+        """Of all destinations."""
+        return [frontend for served in self._served.values() for frontend in served.frontends]
+
+    def frontends_at(self, destinations: AbstractSet[Key]) -> list[Frontend]:
+        """Of these destinations, whichever Services claim them."""
+        owners = {self._claims.owners[key] for key in destinations if key in self._claims.owners}
+        return [each for name in owners for each in self._served[name].frontends if each.key in destinations]
 
     def change(self, changed: Mapping[ServiceName, Desired]) -> tuple[Operation, ...]:
         """What has to be done for the Services to be `changed`."""

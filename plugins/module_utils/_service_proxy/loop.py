@@ -27,8 +27,9 @@ from typing import Any, Optional, Protocol
 from .._core.host.gc_pause import collect_rarely, pause_collection
 from .._core.kube.informer import backoff
 from .._core.text.errors import BallastError
+from .._rules.frontends import claims_of
+from .._rules.model import Frontend
 from .._rules.nftables.compile import Compiler
-from .family_rules import Ports
 from .netlink import Commit
 from .node import Circumstances, circumstances_of
 from .objects import Change, Objects, Seen
@@ -112,10 +113,11 @@ class Loop:
         *,
         families: tuple[int, ...],
         addresses: Callable[[], list[str]],
-        clean: Callable[[int, Sequence[Ports], Sequence[Ports]], None],
+        clean: Callable[[int, Sequence[Frontend], Sequence[Frontend]], None],
     ) -> None:
-        """`addresses` reads those on the links of the node. `clean` gets Services of a family as they were and as they are, once
-        their rules are in force (`ConnectionCleaner`): those that have changed, or all where rules may have been missing."""
+        """`addresses` reads those on the links of the node. `clean` gets destinations of a family as they were and as they are,
+        once their rules are in force (`ConnectionCleaner`): those of Services that have changed, or all where rules may have
+        been missing."""
         self._settings = settings
         self._source = source
         self._kernel = kernel
@@ -262,7 +264,7 @@ class Loop:
                 self._retry_at = self._fail(error, family)
                 continue
             del self._intruders[family]
-            self._clean(family, (), programmer.in_force())  # also where who took the rules away has brought them back
+            self._clean(family, (), programmer.frontends())  # also where who took the rules away has brought them back
             if operations:
                 duration = time.monotonic() - began
                 self._sink(Repaired(time.time(), family, duration, operations, commit.pid, commit.program))
@@ -301,13 +303,15 @@ class Loop:
         in_force = {name: programmer.state_of(name) for name in names}
         # Most Services are of one family: the other has nothing to do.
         changed = {name: state for name, state in states.items() if state != in_force[name]}
+        # Also another Service may have had a destination that these claim, or have it now.
+        claimed = {key for name in changed for each in (in_force, states) for key in claims_of(each[name].ports)}
+        before = programmer.frontends_at(claimed)
         outcome = programmer.program(self._compilers[family], changed)
         if outcome.full:  # what the kernel had meanwhile is not known
-            self._clean(family, (), programmer.in_force())
-        after = [programmer.state_of(name).ports for name in changed]
-        for name, ports in zip(changed, after):
-            self._tallies[family].replace(name, ports, self._settings.node_name)
-        self._clean(family, [in_force[name].ports for name in changed], after)
+            self._clean(family, (), programmer.frontends())
+        for name in changed:
+            self._tallies[family].replace(name, programmer.state_of(name).ports, self._settings.node_name)
+        self._clean(family, before, programmer.frontends_at(claimed))
         return outcome
 
     def _report_outcomes(self, outcomes: Mapping[int, Outcome], names: frozenset[ServiceName], started: float) -> None:

@@ -13,13 +13,16 @@ kernel, and all others are programmed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Optional, Protocol
 
 from .._core.text.errors import BallastError
+from .._rules.frontends import Key
+from .._rules.model import Frontend
 from .._rules.nftables.compile import Compiler
 from .._rules.nftables.objects import Table
 from .._rules.nftables.transaction import Operation, plan
-from .family_rules import Desired, FamilyRules, Ports
+from .family_rules import Desired, FamilyRules
 from .ports import ServiceName
 from .selection import select
 
@@ -58,9 +61,13 @@ class FamilyProgrammer:
         """Of Services in force."""
         return 0 if self._rules is None else self._rules.count
 
-    def in_force(self) -> list[Ports]:
-        """Of all Services."""
-        return [] if self._rules is None else [desired.ports for desired in self._rules.cluster.values()]
+    def frontends(self) -> list[Frontend]:
+        """Those in force."""
+        return [] if self._rules is None else self._rules.frontends()
+
+    def frontends_at(self, destinations: AbstractSet[Key]) -> list[Frontend]:
+        """Those in force of these destinations, whichever Services claim them."""
+        return [] if self._rules is None else self._rules.frontends_at(destinations)
 
     def doubt(self) -> None:
         """Compare all of the table next time."""

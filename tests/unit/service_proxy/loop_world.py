@@ -13,6 +13,7 @@ from typing import Any, Optional
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, HostError
 from ansible_collections.ballast.kube.plugins.module_utils._rules.backend import SERVICE_PROXY_TABLE as TABLE
 from ansible_collections.ballast.kube.plugins.module_utils._rules.config import parse_config
+from ansible_collections.ballast.kube.plugins.module_utils._rules.model import FamilyView, Frontend
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.compile import compile_rules
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.objects import Table
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.transaction import Operation, stages
@@ -112,16 +113,18 @@ class FakeApi:
         if self.items.pop((kind, key), None) is not None:
             self.waiting[kind, key] = gone(kind, key)
 
-    def expected(self, addresses: list[str]) -> dict[int, Table]:
+    def views(self, addresses: list[str]) -> dict[int, FamilyView]:
         listed = [
             {**item, "kind": kind, "apiVersion": VERSIONS[kind]} for (kind, _key), item in sorted(self.items.items())
         ]
         snapshot = parse_snapshot(
             {"kind": "List", "items": listed}, node_name=NODE_NAME, node_ips=addresses, config=DOCUMENT
         )
+        return {family: snapshot.view(family) for family in FAMILIES}
+
+    def expected(self, addresses: list[str]) -> dict[int, Table]:
         tables = {}
-        for family in FAMILIES:
-            view = snapshot.view(family)
+        for family, view in self.views(addresses).items():
             config = parse_config(DOCUMENT, backend="nftables", family=family, node=view.node).rules
             tables[family] = compile_rules(view, config, table=TABLE, owner="service-proxy")
         return tables
@@ -132,7 +135,7 @@ class World:
         self.api, self.kernel = FakeApi(), FakeKernel()
         self.addresses = ["192.168.1.10", "10.50.0.10"]
         self.reports: list[ports.Report] = []
-        self.cleaned: list[tuple[Any, ...]] = []
+        self.cleaned: list[tuple[int, Sequence[Frontend], Sequence[Frontend]]] = []
         self.start()
 
     def start(self) -> None:
@@ -144,9 +147,7 @@ class World:
             self.reports.append,
             families=FAMILIES,
             addresses=lambda: list(self.addresses),
-            clean=lambda family, *both: self.cleaned.append(
-                (family, *([port.title for of in each for port in of] for each in both))
-            ),
+            clean=lambda *each: self.cleaned.append(each),
         )
         self.api.waiting = {key: read_object(key[0], item) for key, item in self.api.items.items()}
 
@@ -155,8 +156,17 @@ class World:
         self.loop.turn()
         assert self.kernel.tables == self.api.expected(self.addresses)
 
+    def take_cleaned(self) -> list[tuple[int, list[str], list[str]]]:
+        """Family, and the Services that the destinations were of and are of."""
+        cleaned, self.cleaned = self.cleaned, []
+        return [(family, titles(before), titles(after)) for family, before, after in cleaned]
+
     def of(self, kind: type) -> list[Any]:
         return [report for report in self.reports if isinstance(report, kind)]
+
+
+def titles(frontends: Sequence[Frontend]) -> list[str]:
+    return sorted(frontend.service.title for frontend in frontends)
 
 
 def web(name: str = "a") -> Item:

@@ -15,12 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._agent.log import Log
+from ansible_collections.ballast.kube.plugins.module_utils._rules.frontends import claims_of
 from ansible_collections.ballast.kube.plugins.module_utils._rules.model import Endpoint, ServicePort
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy import main as agent
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy import netlink, ports
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.configuration import Configuration
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.connections import (
     Connection,
+    Serving,
     doubtful,
     is_stale,
     serving_endpoints,
@@ -74,6 +76,11 @@ def dns(protocol: str = "UDP", endpoints: tuple[Endpoint, ...] = ENDPOINTS, **fi
     )
 
 
+def serving_of(*services: ServicePort) -> Serving:
+    """Each destination with its own Service's endpoints."""
+    return serving_endpoints(each for _port, each in claims_of(services).values() if each is not None)
+
+
 def connection(
     endpoint: str,
     endpoint_port: int = 0,
@@ -107,29 +114,27 @@ def test_a_connection_of_udp_is_stale_whose_endpoint_does_not_serve(
     destination: str, port: int, endpoint: str, stale: bool, answered: bool
 ) -> None:
     found = connection(endpoint, to=destination, port=port, answered=answered)
-    assert is_stale(found, serving_endpoints([(dns(),)])) == stale
+    assert is_stale(found, serving_of(dns())) == stale
 
 
 def test_a_connection_of_udp_to_another_port_of_an_endpoint_is_stale() -> None:
     """As after a change of targetPort: the same pods serve at another port."""
-    serving = serving_endpoints([(dns(),)])
+    serving = serving_of(dns())
     assert is_stale(connection("10.1.0.1", 5353), serving)
     assert is_stale(connection("10.1.0.1", 5353, to="192.168.1.10", port=30053), serving)
-    assert not is_stale(
-        connection("10.1.0.1", 5353), serving_endpoints([(dns(endpoints=(Endpoint("10.1.0.1", 5353),)),)])
-    )
+    assert not is_stale(connection("10.1.0.1", 5353), serving_of(dns(endpoints=(Endpoint("10.1.0.1", 5353),))))
 
 
 def test_an_endpoint_of_the_nodes_network_is_a_translation_by_port_alone() -> None:
     node = "192.168.1.10"
-    none = serving_endpoints([(dns(endpoints=()),)])
+    none = serving_of(dns(endpoints=()))
     assert is_stale(connection(node, 53, to=node, port=30053), none)
-    own = serving_endpoints([(dns("TCP", (Endpoint(node, 5353),), external_ips=(node,)),)])
+    own = serving_of(dns("TCP", (Endpoint(node, 5353),), external_ips=(node,)))
     assert not is_stale(connection(node, 5353, protocol=TCP, to=node), own)  # its SYN may be answered at any moment
 
 
 def test_without_endpoints_what_was_translated_is_stale() -> None:
-    serving = serving_endpoints([(dns(endpoints=()),)])
+    serving = serving_of(dns(endpoints=()))
     assert is_stale(connection("10.1.0.1"), serving)
     assert not is_stale(connection("192.168.1.10", to="192.168.1.10", port=30053), serving)  # a program of the node
 
@@ -138,7 +143,7 @@ def test_without_endpoints_what_was_translated_is_stale() -> None:
 def test_a_connection_of_tcp_or_sctp_is_stale_that_began_without_rules_and_has_no_answer(
     name: str, number: int
 ) -> None:
-    serving = serving_endpoints([(dns(name),)])
+    serving = serving_of(dns(name))
     assert is_stale(connection("10.96.0.10", protocol=number), serving)
     assert is_stale(connection("203.0.113.1", protocol=number, to="203.0.113.1"), serving)
     assert not is_stale(connection("10.96.0.10", protocol=number, answered=True), serving)
@@ -146,18 +151,18 @@ def test_a_connection_of_tcp_or_sctp_is_stale_that_began_without_rules_and_has_n
     assert not is_stale(connection("10.96.0.10", protocol=UDP), serving)
     # To the same port of another machine: without its entry it would have another source port there.
     assert not is_stale(connection("198.51.100.7", protocol=number, to="198.51.100.7", port=30053), serving)
-    assert not is_stale(connection("10.96.0.10", protocol=number), serving_endpoints([(dns(name, endpoints=()),)]))
+    assert not is_stale(connection("10.96.0.10", protocol=number), serving_of(dns(name, endpoints=())))
 
 
 def test_after_a_change_tcp_is_looked_at_where_nothing_served_and_udp_always() -> None:
     def destinations(protocol: str, before: tuple[Endpoint, ...], after: tuple[Endpoint, ...]) -> int:
-        return len(doubtful(*(serving_endpoints([(dns(protocol, endpoints),)]) for endpoints in (before, after))))
+        return len(doubtful(*(serving_of(dns(protocol, endpoints)) for endpoints in (before, after))))
 
     assert destinations("TCP", (), ENDPOINTS) == 3  # clusterIP, external IP and node port
     assert destinations("TCP", ENDPOINTS[:1], ENDPOINTS) == 0
     assert destinations("TCP", ENDPOINTS, ()) == 0
     assert destinations("UDP", ENDPOINTS[:1], ENDPOINTS) == 3
-    gone = doubtful(serving_endpoints([(dns(),)]), {})
+    gone = doubtful(serving_of(dns()), {})
     assert set(gone.values()) == {frozenset()}
     assert len(gone) == 3
 
