@@ -438,3 +438,45 @@ def test_connections_of_udp_leave_an_endpoint_that_is_gone(proxy: Proxy) -> None
     assert eventually(lambda: endpoints_of(proxy, "10.96.0.1") == {}, seconds=SECONDS)
     proxy.api.remove("Service", "b")
     assert eventually(lambda: endpoints_of(proxy, "10.96.0.2") == {}, seconds=SECONDS)
+
+
+def test_connections_of_udp_stay_with_the_service_that_has_the_address(proxy: Proxy) -> None:
+    """Whatever becomes of the endpoints of another one that claims it, until it goes to that one."""
+    settled(proxy)
+    shared = "203.0.113.53"
+    ports = [{"name": "http", "port": 53, "protocol": "UDP"}]
+    for name, day, address in (("a", 1, "10.1.1.5"), ("b", 2, "10.1.1.6")):
+        item = web(name, ports=ports, externalIPs=[shared])
+        item["metadata"]["creationTimestamp"] = f"2026-01-0{day}T00:00:00Z"
+        proxy.api.put("Service", item)
+        proxy.api.put("EndpointSlice", udp_slice(name, address))
+    proxy.agrees()
+    for number in range(10):
+        for address in (shared, "10.96.0.2"):
+            send(proxy, address, 53, 40000 + number)
+    assert endpoints_of(proxy, shared) == {"10.1.1.5": 10}
+    proxy.api.put("EndpointSlice", udp_slice("b", "10.1.1.7"))
+    assert eventually(lambda: endpoints_of(proxy, "10.96.0.2") == {}, seconds=SECONDS)
+    assert endpoints_of(proxy, shared) == {"10.1.1.5": 10}
+    proxy.api.remove("Service", "a")
+    assert eventually(lambda: endpoints_of(proxy, shared) == {}, seconds=SECONDS)
+    send(proxy, shared, 53, 40000)
+    assert endpoints_of(proxy, shared) == {"10.1.1.7": 1}
+
+
+def test_connections_of_udp_to_another_machine_s_node_port_stay(proxy: Proxy) -> None:
+    settled(proxy)
+    port, own, other = 30053, "192.168.1.10", "192.168.1.77"
+    ports = [{"name": "http", "port": 53, "protocol": "UDP", "nodePort": port}]
+    proxy.api.put("Service", web("a", type="NodePort", ports=ports))
+    proxy.api.put("EndpointSlice", udp_slice("a", "10.1.1.5"))
+    proxy.agrees()
+    for address in (own, other):
+        send(proxy, address, port, 40000)
+    proxy.api.put("EndpointSlice", udp_slice("a", "10.1.1.6"))
+    assert eventually(lambda: endpoints_of(proxy, own) == {}, seconds=SECONDS)
+    assert endpoints_of(proxy, other) == {other: 1}
+
+
+def udp_slice(name: str, *addresses: str) -> Item:
+    return {**endpoints(name, *addresses), "ports": [{"name": "http", "port": 5353, "protocol": "UDP"}]}

@@ -16,6 +16,9 @@ TCP and SCTP: those that were neither translated nor answered. A client repeats 
 entry, also that of a later connection that happens to have the source port: a moment without rules would cost a busy client
 connections for long after.
 
+Where several Services claim a destination, the endpoints are those of the one whose rules are in force there, and a node port is
+one at the node's own addresses alone. kube-proxy removes entries for each Service, and for a node port at every address.
+
 Policies and topology do not matter, so that a connection stays where a new one would not go. Source: kube-proxy 1.37,
 pkg/proxy/conntrack (UDP, after changes); linux/nfnetlink_conntrack.h, nf_conntrack_proto_tcp.c.
 """
@@ -26,10 +29,10 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple, Optional
 
-from .._rules.model import Frontend
+from .._rules.model import NODE_PORT, Frontend
 from .netlink import HEADER, NFGENMSG, attributes_of, open_netfilter
 from .ports import ConnectionsCleaned, Sink
 
@@ -62,7 +65,7 @@ _OF_UDP = _attribute(_FILTER | _NESTED, _BY_PROTOCOL) + _attribute(
     _ORIGINAL | _NESTED, _attribute(_PROTOCOL | _NESTED, _attribute(_NUMBER, bytes([_UDP])))
 )
 
-Destination = tuple[int, str, int]  # protocol, address ("" for a node port) and port
+Destination = tuple[int, str, int]  # protocol, address and port
 Target = tuple[str, int]  # address and port of an endpoint
 Serving = Mapping[Destination, frozenset[Target]]  # the endpoints that serve
 
@@ -79,14 +82,19 @@ class Connection(NamedTuple):
     key: tuple[tuple[int, bytes], ...]  # the attributes by which the kernel knows it
 
 
-def serving_endpoints(frontends: Iterable[Frontend]) -> Serving:
-    """`frontends` are each destination once."""
-    return {
-        (_NUMBERS[frontend.protocol], frontend.address, frontend.port): frozenset(
-            (endpoint.address, endpoint.port) for endpoint in frontend.service.endpoints if endpoint.serving
-        )
-        for frontend in frontends
-    }
+def serving_endpoints(frontends: Iterable[Frontend], own: Collection[str]) -> Serving:
+    """`own` are the node's addresses that node ports are served on; one that is an external IP too is that first. A packet to
+    the same port of another machine passes, and its connection is not of a Service."""
+    serving: dict[Destination, frozenset[Target]] = {}
+    for frontend in frontends:
+        number, port, endpoints = _NUMBERS[frontend.protocol], frontend.port, frontend.service.endpoints
+        targets = frozenset((endpoint.address, endpoint.port) for endpoint in endpoints if endpoint.serving)
+        if frontend.kind != NODE_PORT:
+            serving[number, frontend.address, port] = targets
+        elif number == _UDP:
+            for address in own:
+                serving.setdefault((number, address, port), targets)
+    return serving
 
 
 def is_stale(connection: Connection, serving: Serving) -> bool:
@@ -95,8 +103,6 @@ def is_stale(connection: Connection, serving: Serving) -> bool:
     endpoints = serving.get((protocol, connection.destination, connection.port))
     if protocol != _UDP:
         return bool(endpoints) and not is_translated and not connection.answered
-    if endpoints is None:
-        endpoints = serving.get((protocol, "", connection.port))
     if endpoints is None or target in endpoints:
         return False
     # Without endpoints nothing is translated: what was not, may be with a program of the node at this port.
@@ -157,9 +163,10 @@ class ConnectionCleaner:
     def start(self) -> None:
         self._thread.start()
 
-    def clean(self, family: int, before: Iterable[Frontend], after: Iterable[Frontend]) -> None:
-        """Destinations as the kernel last had their rules, none where that is not known, and as they are in force now."""
-        serving = doubtful(serving_endpoints(before), serving_endpoints(after))
+    def clean(self, family: int, before: Iterable[Frontend], after: Iterable[Frontend], own: Collection[str]) -> None:
+        """Destinations as the kernel last had their rules, none where that is not known, and as they are in force now. `own` as
+        in `serving_endpoints`."""
+        serving = doubtful(serving_endpoints(before, own), serving_endpoints(after, own))
         if serving:
             with self._changed:
                 self._waiting.setdefault(family, {}).update(serving)

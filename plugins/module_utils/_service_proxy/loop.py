@@ -20,18 +20,19 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Optional, Protocol
 
 from .._core.host.gc_pause import collect_rarely, pause_collection
 from .._core.kube.informer import backoff
 from .._core.text.errors import BallastError
-from .._rules.frontends import claims_of
+from .._rules.frontends import Key, claims_of
 from .._rules.model import Frontend
 from .._rules.nftables.compile import Compiler
+from .family_rules import Ports
 from .netlink import Commit
-from .node import Circumstances, circumstances_of
+from .node import Circumstances, circumstances_of, node_port_addresses_of
 from .objects import Change, Objects, Seen
 from .ports import (
     Accepted,
@@ -113,11 +114,11 @@ class Loop:
         *,
         families: tuple[int, ...],
         addresses: Callable[[], list[str]],
-        clean: Callable[[int, Sequence[Frontend], Sequence[Frontend]], None],
+        clean: Callable[[int, Sequence[Frontend], Sequence[Frontend], Collection[str]], None],
     ) -> None:
         """`addresses` reads those on the links of the node. `clean` gets destinations of a family as they were and as they are,
         once their rules are in force (`ConnectionCleaner`): those of Services that have changed, or all where rules may have
-        been missing."""
+        been missing; and the addresses that node ports are served on."""
         self._settings = settings
         self._source = source
         self._kernel = kernel
@@ -129,6 +130,8 @@ class Loop:
         self._programmers = {family: FamilyProgrammer(family, kernel) for family in families}
         self._circumstances: Mapping[int, Circumstances] = {}
         self._compilers: dict[int, Compiler] = {}
+        # By family, the node's addresses that have node ports.
+        self._own: dict[int, Collection[str]] = dict.fromkeys(families, ())
         self._tallies = {family: Tallies(family) for family in families}
         self._addresses: Optional[list[str]] = None  # None: to be read
         self._pending: set[ServiceName] = set()  # whose rules may differ from what the API says
@@ -243,6 +246,7 @@ class Loop:
                 self._compilers[family] = Compiler(circumstances.view, circumstances.config)
             if before is None or before.release != circumstances.release:
                 self._pending |= self.objects.services.keys()
+            self._own[family] = node_port_addresses_of(circumstances, self._addresses)
         self._circumstances = resolved
         self._must_resolve = False
 
@@ -264,7 +268,8 @@ class Loop:
                 self._retry_at = self._fail(error, family)
                 continue
             del self._intruders[family]
-            self._clean(family, (), programmer.frontends())  # also where who took the rules away has brought them back
+            # Also where who took the rules away has brought them back.
+            self._clean(family, (), programmer.frontends(), self._own[family])
             if operations:
                 duration = time.monotonic() - began
                 self._sink(Repaired(time.time(), family, duration, operations, commit.pid, commit.program))
@@ -303,16 +308,24 @@ class Loop:
         in_force = {name: programmer.state_of(name) for name in names}
         # Most Services are of one family: the other has nothing to do.
         changed = {name: state for name, state in states.items() if state != in_force[name]}
-        # Also another Service may have had a destination that these claim, or have it now.
-        claimed = {key for name in changed for each in (in_force, states) for key in claims_of(each[name].ports)}
+        claimed = self._destinations_of(family, (each[name].ports for name in changed for each in (in_force, states)))
         before = programmer.frontends_at(claimed)
         outcome = programmer.program(self._compilers[family], changed)
         if outcome.full:  # what the kernel had meanwhile is not known
-            self._clean(family, (), programmer.frontends())
+            self._clean(family, (), programmer.frontends(), self._own[family])
         for name in changed:
             self._tallies[family].replace(name, programmer.state_of(name).ports, self._settings.node_name)
-        self._clean(family, before, programmer.frontends_at(claimed))
+        self._clean(family, before, programmer.frontends_at(claimed), self._own[family])
         return outcome
+
+    def _destinations_of(self, family: int, services: Iterable[Ports]) -> frozenset[Key]:
+        """What these Services claim, and what comes before or after it at the node's own addresses: an external IP is looked for
+        before a node port. Another Service may have it."""
+        own = frozenset(self._own[family])
+        claimed = frozenset(key for ports in services for key in claims_of(ports))
+        before = {(address, *rest) for at, *rest in claimed if not at for address in own}
+        after = {("", *rest) for at, *rest in claimed if at in own}
+        return claimed | before | after
 
     def _report_outcomes(self, outcomes: Mapping[int, Outcome], names: frozenset[ServiceName], started: float) -> None:
         """`names` are the Services that were programmed."""

@@ -7,11 +7,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from .._core.text.errors import BallastError, Problems
+from .._core.text.ip_families import of_family
 from .._rules.config import parse_config
 from .._rules.gates import Release, given_gates
 from .._rules.model import NFTABLES, FamilyView, RuleConfig
@@ -57,3 +58,9 @@ def circumstances_of(
             node_ports, served = replace(node_ports, addresses=()), replace(node, addresses=())
         circumstances[family] = Circumstances(replace(view, node=served), config, node_ports, release)
     return circumstances
+
+
+def node_port_addresses_of(at: Circumstances, addresses: Sequence[str]) -> Collection[str]:
+    """Those of `addresses`, which are on the node's links, where node ports are served."""
+    ports = at.node_ports
+    return of_family(addresses, ipv6=at.view.family == 6) if ports.all_local else ports.addresses

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -135,7 +135,7 @@ class World:
         self.api, self.kernel = FakeApi(), FakeKernel()
         self.addresses = ["192.168.1.10", "10.50.0.10"]
         self.reports: list[ports.Report] = []
-        self.cleaned: list[tuple[int, Sequence[Frontend], Sequence[Frontend]]] = []
+        self.cleaned: list[tuple[int, Sequence[Frontend], Sequence[Frontend], Collection[str]]] = []
         self.start()
 
     def start(self) -> None:
@@ -159,7 +159,7 @@ class World:
     def take_cleaned(self) -> list[tuple[int, list[str], list[str]]]:
         """Family, and the Services that the destinations were of and are of."""
         cleaned, self.cleaned = self.cleaned, []
-        return [(family, titles(before), titles(after)) for family, before, after in cleaned]
+        return [(family, titles(before), titles(after)) for family, before, after, _own in cleaned]
 
     def of(self, kind: type) -> list[Any]:
         return [report for report in self.reports if isinstance(report, kind)]

@@ -19,13 +19,14 @@ from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.connec
     doubtful,
     serving_endpoints,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.ports import LoopSettings
 from tests.unit.service_proxy.deeds import deeds, do
-from tests.unit.service_proxy.loop_world import FAMILIES, World, endpoints, web
-from tests.unit.service_proxy.objects import NAMES, Item, node_objects
+from tests.unit.service_proxy.loop_world import DOCUMENT, FAMILIES, World, endpoints, web
+from tests.unit.service_proxy.objects import NAMES, NODE_NAME, Item, node_objects
 
 ALL = [f"default/{name}:http" for name in NAMES]
 RANDOM = settings(max_examples=120, deadline=None, suppress_health_check=list(Check))
-UDP, SHARED = 17, "203.0.113.10"
+UDP, SHARED, NODE_IP = 17, "203.0.113.10", "192.168.1.10"
 
 
 def test_connections_of_what_changed_are_cleaned_once_it_is_in_force(world: World) -> None:
@@ -56,18 +57,20 @@ def test_after_a_start_and_a_comparison_connections_of_all_services_are_cleaned(
         assert (4, [], ALL) in world.take_cleaned()
 
 
-def take_doubtful(world: World) -> dict[int, Serving]:
-    """As the cleaner gathers them: of each destination what was said of it last."""
+def take_doubtful(world: World, *own: str) -> dict[int, Serving]:
+    """As the cleaner gathers them: of each destination what was said of it last. `own` in the place of the node's addresses."""
     gathered: dict[int, dict[Any, Any]] = {family: {} for family in FAMILIES}
-    for family, before, after in world.cleaned:
-        gathered[family].update(doubtful(serving_endpoints(before), serving_endpoints(after)))
+    for family, before, after, addresses in world.cleaned:
+        both = (serving_endpoints(each, own or addresses) for each in (before, after))
+        gathered[family].update(doubtful(*both))
     world.cleaned = []
     return gathered  # type: ignore[return-value]
 
 
 def serving(world: World) -> dict[int, Serving]:
-    """What serves each destination by the rules of all that the API says."""
-    return {family: serving_endpoints(view.frontends) for family, view in world.api.views(world.addresses).items()}
+    """What serves each destination by the rules of all that the API says; node ports at NODE_IP."""
+    views = world.api.views(world.addresses)
+    return {family: serving_endpoints(view.frontends, (NODE_IP,)) for family, view in views.items()}
 
 
 @RANDOM
@@ -77,13 +80,13 @@ def test_what_is_said_to_serve_a_destination_is_in_force(batches: list[list[tupl
     world.api.put("Node", node)
     world.check()
     for batch in batches:
-        take_doubtful(world)
+        world.cleaned = []
         before = serving(world)
         for what, value in batch:
             do(world, what, value)
         world.check()
         after = serving(world)
-        for family, said in take_doubtful(world).items():
+        for family, said in take_doubtful(world, NODE_IP).items():
             known = after[family]
             assert said == {destination: known.get(destination, frozenset()) for destination in said}
             changed = {at for at in {**before[family], **known} if before[family].get(at) != known.get(at)}
@@ -115,9 +118,13 @@ def rivals(world: World) -> World:
     return world
 
 
-def said_of_shared(world: World) -> set[str]:
+def said_of(world: World, address: str, port: int) -> set[str]:
     world.check()
-    return {address for address, _port in take_doubtful(world)[4][UDP, SHARED, 53]}
+    return {address for address, _port in take_doubtful(world)[4][UDP, address, port]}
+
+
+def said_of_shared(world: World) -> set[str]:
+    return said_of(world, SHARED, 53)
 
 
 def test_a_change_of_the_loser_s_endpoints_says_that_the_owner_s_serve(rivals: World) -> None:
@@ -163,4 +170,38 @@ def test_a_port_of_the_node_itself_serves_nothing(world: World) -> None:
         world.api.put("Service", item)
     world.api.put("EndpointSlice", endpoints("b", "10.1.1.5"))
     world.check()
-    assert not [at for at in take_doubtful(world)[4] if at[2] == 31000]
+    assert not [
+        frontend for _family, _before, after, _own in world.cleaned for frontend in after if frontend.port == 31000
+    ]
+
+
+def test_an_external_ip_of_the_node_comes_before_a_node_port(world: World) -> None:
+    """As in the rules, also where the node port is of the older Service."""
+    port = 30053
+    of_port, of_address = dns("a", 2024), dns("b", 2025)
+    of_port["spec"] |= {"type": "NodePort", "ports": [{**of_port["spec"]["ports"][0], "nodePort": port}]}
+    of_address["spec"] |= {"externalIPs": [NODE_IP], "ports": [{**of_address["spec"]["ports"][0], "port": port}]}
+    for item, address in ((of_port, "10.1.1.5"), (of_address, "10.1.1.6")):
+        world.api.put("Service", item)
+        world.api.put("EndpointSlice", slice_of(item["metadata"]["name"], address))
+    assert said_of(world, NODE_IP, port) == {"10.1.1.6"}
+    world.api.put("EndpointSlice", slice_of("a", "10.1.1.7"))
+    assert said_of(world, NODE_IP, port) == {"10.1.1.6"}
+    world.api.remove("Service", ("default", "b"))
+    assert said_of(world, NODE_IP, port) == {"10.1.1.7"}
+
+
+def test_node_ports_are_served_on_the_addresses_of_the_configuration(world: World) -> None:
+    item = dns("a", 2024)
+    item["spec"] |= {"type": "NodePort", "ports": [{**item["spec"]["ports"][0], "nodePort": 30053}]}
+    world.api.put("Service", item)
+    for networks, served in (
+        (["primary"], {NODE_IP}),
+        (["10.50.0.0/16"], {"10.50.0.10"}),
+        (["0.0.0.0/0"], {NODE_IP, "10.50.0.10"}),
+        (["172.31.0.0/16"], set()),
+    ):
+        world.cleaned = []
+        world.loop.take_settings(LoopSettings(NODE_NAME, {**DOCUMENT, "nodePortAddresses": networks}))
+        world.loop.turn()
+        assert {at[1] for at in take_doubtful(world)[4] if at[2] == 30053} == served

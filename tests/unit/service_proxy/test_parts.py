@@ -60,6 +60,7 @@ ENDPOINTS = (
     Endpoint("10.1.0.3", 53, ready=False, serving=False, terminating=True),
 )
 UDP, TCP, SCTP = 17, 6, 132
+NODE_IP = "192.168.1.10"
 
 
 def dns(protocol: str = "UDP", endpoints: tuple[Endpoint, ...] = ENDPOINTS, **fields: object) -> ServicePort:
@@ -78,7 +79,8 @@ def dns(protocol: str = "UDP", endpoints: tuple[Endpoint, ...] = ENDPOINTS, **fi
 
 def serving_of(*services: ServicePort) -> Serving:
     """Each destination with its own Service's endpoints."""
-    return serving_endpoints(each for _port, each in claims_of(services).values() if each is not None)
+    claims = claims_of(services).values()
+    return serving_endpoints((each for _port, each in claims if each is not None), (NODE_IP,))
 
 
 def connection(
@@ -108,6 +110,9 @@ def connection(
         ("192.168.1.10", 30053, "10.1.0.2", False),
         ("10.96.0.11", 53, "10.1.0.9", False),  # of another Service
         ("10.96.0.10", 5353, "10.1.0.9", False),
+        # To another machine, at its own node port: without its entry it would have another source port there.
+        ("192.168.1.11", 30053, "192.168.1.11", False),
+        ("192.168.1.11", 30053, "10.1.0.9", False),  # another program's translation
     ],
 )
 def test_a_connection_of_udp_is_stale_whose_endpoint_does_not_serve(
@@ -126,7 +131,7 @@ def test_a_connection_of_udp_to_another_port_of_an_endpoint_is_stale() -> None:
 
 
 def test_an_endpoint_of_the_nodes_network_is_a_translation_by_port_alone() -> None:
-    node = "192.168.1.10"
+    node = NODE_IP
     none = serving_of(dns(endpoints=()))
     assert is_stale(connection(node, 53, to=node, port=30053), none)
     own = serving_of(dns("TCP", (Endpoint(node, 5353),), external_ips=(node,)))
@@ -158,10 +163,10 @@ def test_after_a_change_tcp_is_looked_at_where_nothing_served_and_udp_always() -
     def destinations(protocol: str, before: tuple[Endpoint, ...], after: tuple[Endpoint, ...]) -> int:
         return len(doubtful(*(serving_of(dns(protocol, endpoints)) for endpoints in (before, after))))
 
-    assert destinations("TCP", (), ENDPOINTS) == 3  # clusterIP, external IP and node port
+    assert destinations("TCP", (), ENDPOINTS) == 2  # clusterIP and external IP
     assert destinations("TCP", ENDPOINTS[:1], ENDPOINTS) == 0
     assert destinations("TCP", ENDPOINTS, ()) == 0
-    assert destinations("UDP", ENDPOINTS[:1], ENDPOINTS) == 3
+    assert destinations("UDP", ENDPOINTS[:1], ENDPOINTS) == 3  # and node port
     gone = doubtful(serving_of(dns()), {})
     assert set(gone.values()) == {frozenset()}
     assert len(gone) == 3
