@@ -21,7 +21,7 @@ MESSAGES = Messages(
             id="instance-twice",
             error=UserError,
             text="{path}: {value} is already used by {first}",
-            remedy="give each instance a name, an address and a pod CIDR of its own",
+            remedy="choose another one",
         ),
         Message(
             id="instance-address",
@@ -56,8 +56,8 @@ MESSAGES = Messages(
         Message(
             id="instance-path",
             error=UserError,
-            text="{path}: {value!r} is not an absolute path without spaces",
-            remedy="use a directory whose path has no spaces",
+            text="{path}: {value!r} is not a plain absolute path",
+            remedy="write it as /srv/data: without spaces, without . and .., with one / before each name and none at its end",
         ),
         Message(
             id="instance-port",
@@ -94,6 +94,12 @@ MESSAGES = Messages(
             error=UserError,
             text="{path}: {value!r} is not greater than 0",
             remedy="omit it for no limit",
+        ),
+        Message(
+            id="instance-pids",
+            error=UserError,
+            text="{path}: {value} is more than a kernel can count",
+            remedy="use at most {most}, or omit it for no limit",
         ),
         Message(
             id="instance-label-reserved",

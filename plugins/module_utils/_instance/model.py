@@ -65,10 +65,15 @@ _KUBELET_OWN = (
     (("apiVersion", "kind"), "it describes the whole file"),
     (("featureGates",), "use the option feature_gates, which kube-proxy shares"),
     (
-        ("address", "authentication", "authorization", "tlsCertFile", "tlsPrivateKeyFile"),
+        ("address", "authentication", "authorization", "enableServer", "tlsCertFile", "tlsPrivateKeyFile"),
         "the control plane uses it to reach the kubelet",
     ),
-    (("cgroupDriver", "cgroupRoot", "kubeReserved"), "pods run in the cgroup slice of their instance"),
+    (
+        ("cgroupDriver", "cgroupRoot", "kubeReserved", "kubeletCgroups", "systemCgroups"),
+        "pods and kubelet run in the cgroup slice of their instance",
+    ),
+    (("failCgroupV1",), "the host decides which version of cgroups its instances have"),
+    (("registerNode",), "an instance is up when its Node is Ready"),
     (("clusterDNS", "clusterDomain", "resolvConf"), "the cluster's DNS Service determines it"),
     (("containerRuntimeEndpoint", "podLogsDir", "staticPodPath", "volumePluginDir"), "each instance has its own"),
     (
@@ -81,6 +86,7 @@ _GATE = re.compile(r"[A-Z][A-Za-z0-9]*", re.ASCII)
 _KUBELET_DOMAINS = (".kubelet.kubernetes.io", ".node.kubernetes.io")
 DAEMONSET = "daemonset"
 KUBE_PROXIES = ("service", DAEMONSET)  # what runs it: a service of the instance, or the cluster's DaemonSet in a pod
+MOST_PIDS = 2**22  # that a kernel takes for pids.max: PID_MAX_LIMIT of linux/threads.h
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -285,6 +291,8 @@ def _parse_instance(
     check_kubelet(row["kubelet"] or {}, f"{path}.kubelet", problems)
     if row["pids"] is not None:
         _check_positive(row["pids"], row["pids"], f"{path}.pids", problems)
+        if row["pids"] > MOST_PIDS:
+            problems.append(MESSAGES.error("instance-pids", path=f"{path}.pids", value=row["pids"], most=MOST_PIDS))
     return Instance(
         name=row["name"],
         address=join(addresses),
@@ -309,6 +317,7 @@ def _parse_taints(row: Mapping[str, Any], option: str, path: str, problems: list
     taints = tuple(Taint(key=t["key"], value=t["value"] or "", effect=t["effect"]) for t in row[option] or [])
     for taint in taints:
         check_taint(taint.key, taint.value, f"{path}.{option}", problems)
+    check_taints_differ([(taint.key, taint.effect) for taint in taints], f"{path}.{option}", problems)
     return taints
 
 
@@ -364,6 +373,17 @@ def check_taint(key: str, value: str, path: str, problems: list[BallastError]) -
         problems.append(MESSAGES.error("instance-label", path=path, value=key, wanted="a key such as example.org/disk"))
     if not _LABEL_VALUE.fullmatch(value):
         problems.append(MESSAGES.error("instance-label", path=f"{path}.{key}", value=value, wanted="a label's value"))
+
+
+def check_taints_differ(taints: Sequence[tuple[str, str]], path: str, problems: list[BallastError]) -> None:
+    """By key and effect, of which the API server takes each once: a Node with two would never be registered."""
+    _check_unique(
+        [
+            (f"{path}[{n}]", f"{key}:{effect}", f"{path}[{taints.index((key, effect))}]")
+            for n, (key, effect) in enumerate(taints)
+        ],
+        problems,
+    )
 
 
 _OF_EACH = "or one of IPv4 and one of IPv6, separated by a comma"

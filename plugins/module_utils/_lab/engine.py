@@ -196,7 +196,7 @@ def _with_recorded(params: Mapping[str, Any], lab_dir: str, previous: Optional[L
     effective["hosts"] = _or_default(params["hosts"], machines or DEFAULT_HOSTS)
     for key, default in (("name", None), ("kubernetes_version", DEFAULT_KUBERNETES)):
         in_file = (params["topology"] or {}).get(key)
-        effective[key] = params[key] or in_file or recorded.get(key, default)
+        effective[key] = params[key] or (recorded.get(key, default) if in_file is None else in_file)
     return effective
 
 

@@ -10,6 +10,7 @@ A value of a lab's record that is of an IP family is a text with one part for ea
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from typing import Any, Optional
 
@@ -27,7 +28,12 @@ _FORMS = {
 # By the number of the family: what pods of a node get of the network of the pods.
 NODE_POD_PREFIX = {4: 24, 6: 64}
 # The longest prefixes of networks that a topology gives.
-NODES_LEAST, PODS_LEAST = {4: 24, 6: 112}, {4: 16, 6: 56}
+NODES_LEAST, PODS_LEAST, NODE_PODS_LEAST = {4: 24, 6: 112}, {4: 16, 6: 56}, {4: 28, 6: 124}
+# Addresses that no interface of a node or a pod can have, or that the API server refuses as an endpoint's.
+_UNUSABLE = tuple(
+    ipaddress.ip_network(text)
+    for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3", "::/8", "fe80::/10", "ff00::/8")
+)
 # Of a family for which no free one was looked for, as a lab of other families is there.
 _SERVICE_CIDRS = {4: "10.96.0.0/16", 6: "fdba:11a5:ffff::/112"}
 
@@ -59,6 +65,9 @@ def read_networks(row: Reader, key: str, family: str, *, least: Optional[Mapping
             longest = (least or {}).get(network.version, 128)
             if network.prefixlen > longest:
                 raise Wrong(f"a network of /{longest} or larger")
+            unusable = next((other for other in _UNUSABLE if network.overlaps(other)), None)
+            if unusable is not None:
+                raise Wrong(f"outside {unusable}, whose addresses no node, pod or Service can have")
         return tuple(networks)
 
     nothing: Networks = ()

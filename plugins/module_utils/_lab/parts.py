@@ -11,8 +11,6 @@ from typing import Any, Optional
 
 from .._balloon.cluster.facts import TAINT
 from .._core.text.ip_families import Network, parse_interfaces, split, with_port
-from .._core.text.quantity import parse_quantity
-from .._instance.config import EVICTION_MEMORY, KUBE_RESERVED_MEMORY
 from .._instance.model import BALLAST, cgroup_of
 from .addons.catalog import addon_parts
 from .addons.dns import DOMAIN, cluster_dns, has_dns
@@ -21,7 +19,7 @@ from .host_services import node_port_access, service_routes
 from .kubeadm import kubeadm_parts
 from .networks import pods_apart
 from .programs import program_parts, with_source
-from .resolve import LOCAL, MACHINE_BIN_DIR, MACHINE_RESERVE_MIB, RESERVE_BYTES, Lab
+from .resolve import LOCAL, MACHINE_BIN_DIR, MACHINE_RESERVE_MIB, NODE_OVERHEAD_BYTES, RESERVE_BYTES, Lab
 from .topology import KUBEADM, MEMBER_BYTES
 
 _INSTANCE_OPTIONS = (
@@ -126,12 +124,11 @@ def _balloons(lab: Lab, host: Mapping[str, Any]) -> Optional[dict[str, Any]]:
     """A node's slice holds its own programs too, so pods are promised less: what the kubelet does not reserve."""
     if not lab.get("balloons"):
         return None
-    overhead = sum(parse_quantity(text).whole for text in (KUBE_RESERVED_MEMORY, EVICTION_MEMORY))
     nodes = [node for node in lab["nodes"] if node["host"] == host["name"]]
     rows = [
         {
             "name": node["name"],
-            "target": {"cpu": node["cpu"], "memory": str(int(node["memory"]) - overhead)},
+            "target": {"cpu": node["cpu"], "memory": str(int(node["memory"]) - NODE_OVERHEAD_BYTES)},
             "slice": cgroup_of(lab["name"], node["name"]),
         }
         for node in nodes
@@ -139,7 +136,7 @@ def _balloons(lab: Lab, host: Mapping[str, Any]) -> Optional[dict[str, Any]]:
     members = lab["control_plane"].get("members", 1)  # records of earlier versions lack it
     of_plane = RESERVE_BYTES + (members - 1) * MEMBER_BYTES
     own = of_plane if host["connection"] == "local" else MACHINE_RESERVE_MIB * 2**20
-    reserve = {"cpu": "0", "memory": str(own + len(nodes) * overhead)}
+    reserve = {"cpu": "0", "memory": str(own + len(nodes) * NODE_OVERHEAD_BYTES)}
     return {"nodes": rows, "without_slices": [{"name": node["name"]} for node in nodes], "reserve": reserve}
 
 

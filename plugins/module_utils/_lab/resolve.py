@@ -18,13 +18,15 @@ from typing import Any, Optional
 from .._core.host.names import join_name, link_name
 from .._core.text.errors import BallastError, Problems
 from .._core.text.ip_families import Network, join, parse_interfaces, parse_networks
+from .._core.text.quantity import parse_quantity
+from .._instance.config import EVICTION_MEMORY, KUBE_RESERVED_MEMORY
 from .._instance.model import KUBE_PROXIES
 from .._instance.network import netns_path
 from .._instance.places import mountns_path
 from .ip_family import IPV4, Networks
 from .messages import MESSAGES
 from .networks import LabNetworks, PodNetworks, check_pod_networks, choose_networks
-from .topology import KUBEADM, LAB, MEMBER_BYTES, NodeRequest, TopologyRequest
+from .topology import KUBEADM, LAB, LEAST_CPU, LEAST_MEMORY, MEMBER_BYTES, NodeRequest, TopologyRequest
 
 Lab = dict[str, Any]  # the content of lab.json
 
@@ -34,7 +36,10 @@ LOCAL = "localhost"
 _LABS_MAX = 64
 _FIRST_INSTANCE, _LAST_INSTANCE = 11, 199
 _FIRST_MACHINE = 201
-_NODE_LEAST_BYTES = 128 * 2**20  # of a node that requests none
+_LEAST_CPU_MILLIS = parse_quantity(LEAST_CPU).thousandths
+_LEAST_BYTES = parse_quantity(LEAST_MEMORY).whole
+# Of a node's memory, what pods are not promised: its own programs and the eviction threshold.
+NODE_OVERHEAD_BYTES = sum(parse_quantity(text).whole for text in (KUBE_RESERVED_MEMORY, EVICTION_MEMORY))
 RESERVE_BYTES = 2**30  # of this host's memory, for the control plane and the host itself
 _MACHINE_BASE_MIB, _MACHINE_NODE_MIB = 768, 640
 _KUBEADM_PLANE_MIB, _KUBEADM_NODE_MIB = 3072, 1536  # kubeadm warns of less than 1700 MiB for a control plane
@@ -297,7 +302,19 @@ def _set_limits(
     memory_requests = [
         request.memory_bytes if request.share is None else int(memory * request.share) for request in requests
     ]
-    least = (("CPU", cpu_requests, cpu, "m", 0), ("memory", memory_requests, memory, " bytes", _NODE_LEAST_BYTES))
+    least_cpu = _LEAST_CPU_MILLIS if balloons else 0
+    least_memory = NODE_OVERHEAD_BYTES + 2**20 if balloons else _LEAST_BYTES
+    for request, own_cpu, own_memory in zip(requests, cpu_requests, memory_requests):
+        of_cpu = own_cpu is not None and own_cpu < _LEAST_CPU_MILLIS
+        if of_cpu or (own_memory is not None and own_memory < least_memory):
+            key, value = ("memory", request.memory_bytes) if request.share is None else ("share", request.share)
+            wanted = f"at least {LEAST_CPU} of CPU and {least_memory // 2**20}Mi of memory"
+            wanted += (
+                f" in a lab with balloons, where {NODE_OVERHEAD_BYTES // 2**20}Mi are not for pods" if balloons else ""
+            )
+            path = f"nodes.{request.name}.{key}"
+            problems.append(MESSAGES.error("lab-value", path=path, value=str(value), wanted=wanted))
+    least = (("CPU", cpu_requests, cpu, "m", least_cpu), ("memory", memory_requests, memory, " bytes", least_memory))
     for what, parts, has, unit, default_least in least:
         total = sum(default_least if part is None else part for part in parts)
         if total > has:

@@ -23,17 +23,29 @@ from .._instance.model import (
     DAEMONSET,
     KUBE_PROXIES,
     KUBE_PROXY_MODES,
+    MOST_PIDS,
     PROXY_BACKENDS,
     RUNTIMES,
     TAINT_EFFECTS,
     check_kubelet,
     check_label,
     check_taint,
+    check_taints_differ,
 )
 from .._instance.node_mounts import NodeMount, check_mounts
 from .._instance.registries import check_mirrors
 from .addons.catalog import ADDONS
-from .ip_family import IPV4, IPV6, NODES_LEAST, PODS_LEAST, Networks, parse_family, read_networks, read_service_networks
+from .ip_family import (
+    IPV4,
+    IPV6,
+    NODE_PODS_LEAST,
+    NODES_LEAST,
+    PODS_LEAST,
+    Networks,
+    parse_family,
+    read_networks,
+    read_service_networks,
+)
 from .messages import MESSAGES
 
 TARGETS = ("host", "vm")
@@ -46,7 +58,8 @@ DEFAULT_PIDS = 8192
 _PUBLISHED = re.compile(r"([0-9]{1,5}):([0-9]{1,5})(?:/(tcp|udp))?", re.ASCII)
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)", re.ASCII)
 _SHARE = re.compile(r"(\d{1,4})/(\d{1,4})", re.ASCII)
-_LEAST_CPU, _LEAST_MEMORY = "10m", "128Mi"  # below it the kernel takes no quota, and a kubelet does not start
+LEAST_CPU, LEAST_MEMORY = "10m", "128Mi"  # below it the kernel takes no quota, and a kubelet does not start
+_NO_NODE = ("localhost", "all", "ungrouped")  # names that Ansible has given already
 _NODE_KEYS = ("cpu", "kubelet", "labels", "memory", "mounts", "pids", "proxy_backend", "runtime", "share", "taints")
 _SIZE_KEYS = ("cpu", "memory")
 _MOUNT_KEYS = ("host", "node", "read_only")
@@ -130,7 +143,7 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
     faults = Faults(_WORDS)
     target, bootstrap = params["target"], params["bootstrap"]
     top = Reader(params["topology"] or {}, faults, known=_KUBEADM_KEYS if bootstrap == KUBEADM else _KEYS)
-    name = params["name"] or top.read("name", _text, "") or "lab"
+    name = faults.take("name", params["name"] or top.get("name") or "lab", _text, "lab")
     if not is_name(name):
         faults.wrong("name", name, "a name of a-z, 0-9 and -, at most 40 characters")
     version = str(params["kubernetes_version"] or top.read("kubernetes_version", _text, ""))
@@ -170,6 +183,10 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
             faults.wrong("resize", name, "allowed to set limits: with kubeadm a node is a whole virtual machine")
     else:
         nodes = _parse_nodes(top, params["nodes"], family, faults, backends)
+        taken = (*_NO_NODE, *(f"vm{number}" for number in range(1, hosts + 1)))
+        for number, node in enumerate(nodes):
+            if node.name in taken:
+                faults.wrong(f"nodes[{number}].name", node.name, "free: inventories have another host or group of it")
     request = TopologyRequest(
         lab_dir=_check_lab_dir(params["lab_dir"], faults),
         name=name,
@@ -312,7 +329,7 @@ def _parse_node(row: Reader, defaults: Reader, family: str, backends: Sequence[s
     share = source("share")
     if share.has("share") and (source("cpu").has("cpu") or source("memory").has("memory")):
         row.wrong("share", share.get("share"), "used together with cpu or memory: it sets both")
-    memory = _parse_quantity(source("memory"), "memory", _LEAST_MEMORY)
+    memory = _parse_quantity(source("memory"), "memory", LEAST_MEMORY)
     own = _parse_texts(row, "labels")
     labels = {**_parse_texts(defaults, "labels"), **own}
     for key, value in labels.items():
@@ -325,13 +342,13 @@ def _parse_node(row: Reader, defaults: Reader, family: str, backends: Sequence[s
     return NodeRequest(
         name=name,
         host=row.read("host", _text, None),
-        pod_cidr=read_networks(row, "pod_cidr", family),
+        pod_cidr=read_networks(row, "pod_cidr", family, least=NODE_PODS_LEAST),
         labels=labels,
-        taints=tuple(_parse_taint(taint) for taint in source("taints").rows("taints", _TAINT_KEYS)),
+        taints=_parse_taints(source("taints")),
         share=share.read("share", _share, None),
-        cpu_millis=_parse_quantity(source("cpu"), "cpu", _LEAST_CPU),
+        cpu_millis=_parse_quantity(source("cpu"), "cpu", LEAST_CPU),
         memory_bytes=None if memory is None else memory // 1000,
-        pids=source("pids").read("pids", whole(256), DEFAULT_PIDS),
+        pids=source("pids").read("pids", whole(256, MOST_PIDS), DEFAULT_PIDS),
         proxy_backend=source("proxy_backend").read("proxy_backend", choice(backends), backends[0]),
         runtime=source("runtime").read("runtime", choice(RUNTIMES), RUNTIMES[0]),
         kubelet=fragment,
@@ -350,8 +367,8 @@ def _apply_sizes(
     resized = []
     for node in nodes:
         size = Reader(sizes.get(node.name, {}), faults, f"sizes.{node.name}", known=_SIZE_KEYS)
-        cpu = _parse_quantity(size, "cpu", _LEAST_CPU)
-        memory = _parse_quantity(size, "memory", _LEAST_MEMORY)
+        cpu = _parse_quantity(size, "cpu", LEAST_CPU)
+        memory = _parse_quantity(size, "memory", LEAST_MEMORY)
         if cpu is not None or memory is not None:
             node = replace(
                 node,
@@ -361,6 +378,12 @@ def _apply_sizes(
             )
         resized.append(node)
     return tuple(resized)
+
+
+def _parse_taints(row: Reader) -> tuple[Mapping[str, str], ...]:
+    taints = tuple(_parse_taint(taint) for taint in row.rows("taints", _TAINT_KEYS))
+    check_taints_differ([(taint["key"], taint["effect"]) for taint in taints], row.at("taints"), row.faults.problems)
+    return taints
 
 
 def _parse_taint(row: Reader) -> dict[str, str]:
@@ -389,7 +412,7 @@ def _parse_texts(row: Reader, key: str) -> dict[str, str]:
     """A mapping of names to texts."""
     values = row.below(key, expected="a mapping of names to text")
     texts = {name: row.faults.take(values.at(name), part, _label_value, None) for name, part in values.values.items()}
-    return {str(name): part for name, part in sorted(texts.items()) if part is not None}
+    return dict(sorted((str(name), part) for name, part in texts.items() if part is not None))
 
 
 def _label_value(value: Any) -> str:

@@ -92,6 +92,12 @@ def mirrors(value: Any) -> dict[str, Any]:
         (one(cpu="0"), [("instance-amount", "instances[0].cpu")]),
         (one(memory="-1Gi"), [("instance-amount", "instances[0].memory")]),
         (one(pids=0), [("instance-amount", "instances[0].pids")]),
+        (one(pids=2**22), []),
+        (one(pids=2**22 + 1), [("instance-pids", "instances[0].pids")]),
+        (
+            one(taints=[{"key": "a", "value": value, "effect": "NoSchedule"} for value in "bc"]),
+            [("instance-twice", "instances[0].taints[1]")],
+        ),
         (
             proxies(
                 http="http://me:p%27w:d@proxy.example:3128/",

@@ -123,6 +123,12 @@ def test_a_new_lab_whose_programs_are_built_has_what_applications_need(
     assert up(host, toolchain_dir="/toolchain", **changes)["addons"] == result
 
 
+@pytest.mark.parametrize("key", ["name", "kubernetes_version"])
+@pytest.mark.parametrize("value", [True, ["a"], {"a": 1}])
+def test_a_name_or_version_of_another_type_is_refused(host: FakeHost, key: str, value: object) -> None:
+    assert g.errors_of(lambda: want(topology={key: value})) == [("lab-value", key)]
+
+
 def test_a_lab_of_a_version_without_add_ons_stays_without(host: FakeHost) -> None:
     host.given(f"/toolchain/{DEFAULT_KUBERNETES}/go.mod", "")
     record = up(host, addons=["none"])

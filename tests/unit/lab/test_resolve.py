@@ -152,12 +152,29 @@ def test_new_nodes_of_a_lab_with_balloons_register_with_the_startup_taint() -> N
         {"nodes": [{"name": "a", "cpu": "3"}, {"name": "b", "cpu": "1001m"}]},
         {"nodes": [{"name": "a", "memory": "16Gi"}]},
         {"nodes": [{"name": "a", "share": "1/1"}, {"name": "b"}]},  # nothing is left for the second
+        {"balloons": True, "nodes": [{"name": "a", "cpu": "4"}, {"name": "b"}]},  # each promises CPU
     ],
 )
 def test_more_than_the_host_has_is_refused(topology: dict[str, Any]) -> None:
     [(id, text)] = g.errors_of(lambda: g.lab(topology=topology))
     assert id == "lab-shares"
     assert text.startswith("the nodes of host localhost request ")
+
+
+@pytest.mark.parametrize(("share", "found"), [("1/120", []), ("1/121", [("lab-value", "nodes.a.share")])])
+def test_a_share_is_enough_for_a_kubelet(share: str, found: list[tuple[str, str]]) -> None:
+    assert g.errors_of(lambda: g.lab(topology={"nodes": [{"name": "a", "share": share}]})) == found
+
+
+@pytest.mark.parametrize(("memory", "is_enough"), [("300Mi", False), ("301Mi", True)])
+def test_with_balloons_a_node_has_memory_for_pods(memory: str, is_enough: bool) -> None:
+    nodes = [{"name": "a", "memory": memory}]
+    assert g.errors_of(lambda: g.lab(topology={"nodes": nodes})) == []
+    found = g.errors_of(lambda: g.lab(topology={"nodes": nodes, "balloons": True}))
+    assert found == ([] if is_enough else [("lab-value", "nodes.a.memory")])
+    assert g.errors_of(lambda: g.lab(sizes={"n2": {"memory": memory}})) == (
+        [] if is_enough else [("lab-value", "nodes.n2.memory")]
+    )
 
 
 def test_a_second_lab_gets_other_networks() -> None:
