@@ -129,6 +129,27 @@ def test_a_name_or_version_of_another_type_is_refused(host: FakeHost, key: str, 
     assert g.errors_of(lambda: want(topology={key: value})) == [("lab-value", key)]
 
 
+@pytest.mark.parametrize(
+    ("topology", "found"),
+    [
+        ({"api_server": {"etcd-servers": "x", "v": 2}}, [("plane-argument-own", "api_server.etcd-servers")]),
+        (
+            {"audit": "Metadata", "api_server": {"audit-log-path": "/x"}},
+            [("plane-argument-own", "api_server.audit-log-path")],
+        ),
+        ({"api_server": {"audit-log-path": "/x"}, "scheduler": {"v": 2}}, []),
+        (
+            {"controller_manager": {"leader-elect": False}, "scheduler": {"bind-address": "::"}, "control_planes": 3},
+            [("plane-argument-own", path) for path in ("controller_manager.leader-elect", "scheduler.bind-address")],
+        ),
+    ],
+)
+def test_arguments_that_the_lab_sets_itself_are_refused_before_it_is_recorded(
+    host: FakeHost, topology: dict[str, Any], found: list[tuple[str, str]]
+) -> None:
+    assert g.errors_of(lambda: want(topology=topology)) == found
+
+
 def test_a_lab_of_a_version_without_add_ons_stays_without(host: FakeHost) -> None:
     host.given(f"/toolchain/{DEFAULT_KUBERNETES}/go.mod", "")
     record = up(host, addons=["none"])

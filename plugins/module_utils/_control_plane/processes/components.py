@@ -19,7 +19,7 @@ from ..aggregation import deployment as aggregation
 from ..pki.certificates import CA, ETCD_CA, ETCD_CLIENT, authorities, certificates, node_certificates
 from ..pki.kubeconfig import reference_kubeconfig
 from ..pki.pki import key_path
-from ..profiles.arguments import given_flags
+from ..profiles.arguments import ARGUMENTS, given_flags
 from ..profiles.profiles import API_SERVER, CONTROLLER_MANAGER, ETCD, GENERIC_API_SERVER, HYPER_MINI, SCHEDULER, Flag
 from ..record import LOAD_BALANCER, LOAD_BALANCER_PATH, Etcd, Member, Record
 from ..request import ControlPlaneRequest
@@ -105,9 +105,9 @@ def command_flags(request: ControlPlaneRequest) -> dict[str, tuple[Flag, ...]]:
     return {process.name: process.flags for process in plan_processes(request)}
 
 
-def checked_flags(request: ControlPlaneRequest) -> dict[str, tuple[Flag, ...]]:
-    """By process, those that not every release or build of a program has."""
-    given = given_flags(request.arguments, _own_flags(request))
+def checked_flags(request: ControlPlaneRequest, *, prefix: str = ARGUMENTS) -> dict[str, tuple[Flag, ...]]:
+    """By process, those that not every release or build of a program has. `prefix` as for `given_flags`."""
+    given = given_flags(request.arguments, _own_flags(request), prefix=prefix)
     return {name: (*flags, *given[name]) for name, flags in request.composition.flags.items()}
 
 

@@ -26,6 +26,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "scheduler": (SCHEDULER,),
 }
 GATES = "feature-gates"
+ARGUMENTS = "arguments."  # begins the path of an argument in messages of the module
 _NAME = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
 _GATE = re.compile(r"[A-Z][A-Za-z0-9]*", re.ASCII)
 
@@ -48,7 +49,7 @@ def parse_arguments(params: Mapping[str, Any]) -> Arguments:
 
 
 def find_argument_problems(
-    arguments: Mapping[str, Any], gates: Mapping[str, Any], *, prefix: str = "arguments."
+    arguments: Mapping[str, Any], gates: Mapping[str, Any], *, prefix: str = ARGUMENTS
 ) -> list[BallastError]:
     """Names and values of the wrong form. `prefix` is that of the path in messages."""
     problems = []
@@ -67,14 +68,16 @@ def find_argument_problems(
     return problems
 
 
-def given_flags(arguments: Arguments, own: Mapping[str, Sequence[Flag]]) -> dict[str, tuple[Flag, ...]]:
+def given_flags(
+    arguments: Arguments, own: Mapping[str, Sequence[Flag]], *, prefix: str = ARGUMENTS
+) -> dict[str, tuple[Flag, ...]]:
     """By process. `own` are the flags that each has anyway. Raises Problems for what is given to a program that the control plane
-    does not have, or set by it."""
+    does not have, or set by it. `prefix` is that of the path in messages."""
     problems: list[BallastError] = []
     given: dict[str, list[Flag]] = {process: [] for process in own}
     for option, name, value in arguments.rows:
         process = next((program for program in PROGRAMS[option] if program in own), "")
-        where = f"arguments.{option}.{name}"
+        where = f"{prefix}{option}.{name}"
         taken = next((flag for flag in own.get(process, ()) if flag.name == name), None)
         if not process:
             problems.append(MESSAGES.error("plane-argument-program", option=where, programs=", ".join(own)))
