@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 from .._control_plane.profiles.arguments import PROGRAMS, find_argument_problems
 from .._control_plane.profiles.options import AUDIT_LEVELS, ENCRYPTION_PROVIDERS, NONE
-from .._control_plane.request import MEMBERS
+from .._control_plane.request import MEMBERS, PORTS
 from .._core.host.names import is_name
 from .._core.text.decode import Faults, Reader, Words, Wrong, boolean, choice, whole
 from .._core.text.errors import BallastError, Problems
@@ -451,6 +451,9 @@ def _ports(value: Any) -> tuple[PublishedPort, ...]:
     ports = tuple(PublishedPort(int(match[1]), int(match[2]), match[3] or "tcp") for match in matches if match)
     if len({(port.port, port.protocol) for port in ports}) < len(ports):
         raise Wrong("a list that contains each port of this host once")
+    if any(port.protocol == "tcp" and port.port in PORTS.values() for port in ports):
+        of_plane = ", ".join(map(str, PORTS.values()))
+        raise Wrong(f"a list without {of_plane}, on which the control plane listens on this host")
     return ports
 
 

@@ -141,6 +141,9 @@ AT = "nodes[0]"
         ({"topology": {"publish": ["8080:30080/sctp"]}}, [("lab-value", "publish")]),
         ({"topology": {"publish": ["70000:30080"]}}, [("lab-value", "publish")]),
         ({"topology": {"publish": ["8080:30080", "8080:30081"]}}, [("lab-value", "publish")]),
+        ({"topology": {"publish": ["6443:30443"]}}, [("lab-value", "publish")]),
+        ({"topology": {"publish": ["2379:30080"]}}, [("lab-value", "publish")]),
+        ({"topology": {"publish": ["6443:30443/udp", "443:30443"]}}, []),
         ({"topology": {"audit": "Everything"}}, [("lab-value", "audit")]),
         ({"topology": {"encryption": True}}, [("lab-value", "encryption")]),
         (
