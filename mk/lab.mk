@@ -48,7 +48,7 @@ lab-snapshot: env  ## save etcd and volumes: SNAPSHOT=NAME; STATE=absent removes
 	@$(call lab-playbook,lab_snapshot) $(call lab-option,SNAPSHOT,lab_snapshot) $(call lab-option,STATE,lab_snapshot_state)
 
 lab-restore: env  ## restore a snapshot: SNAPSHOT=NAME
-	@$(if $(SNAPSHOT),,$(error name the snapshot: make lab-restore SNAPSHOT=before-trial))$(call lab-playbook,lab_restore) -e lab_snapshot=$(SNAPSHOT)
+	@$(if $(SNAPSHOT),,$(error name the snapshot: make lab-restore SNAPSHOT=before-trial))$(call lab-playbook,lab_restore) $(call lab-option,SNAPSHOT,lab_snapshot)
 
 lab-stop: env  ## stop the lab; data and addresses stay
 	@$(call lab-playbook,lab_stop)
@@ -64,7 +64,7 @@ lab-down: env  ## remove the lab
 	@$(call lab-playbook,lab_down)
 
 binaries: packages env  ## build or download the lab's binaries into the cache
-	@$(PLAYBOOK) ballast.kube.kubernetes_binaries $(if $(LAB_KUBERNETES),-e kubernetes_binaries_version=$(LAB_KUBERNETES)) $(if $(filter binaries,$(MAKECMDGOALS)),$(ARGS))
+	@$(PLAYBOOK) ballast.kube.kubernetes_binaries $(call lab-option,LAB_KUBERNETES,kubernetes_binaries_version) $(if $(filter binaries,$(MAKECMDGOALS)),$(ARGS))
 
 ##@ Benchmarks
 .PHONY: bench-lab

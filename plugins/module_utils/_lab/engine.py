@@ -28,7 +28,7 @@ from .._core.engine.shared_directory import SHARED_KINDS
 from .._core.host.host import Host
 from .._core.host.names import join_name
 from .._core.host.tables import read_meminfo
-from .._core.text.errors import BallastError, HostError, Problems
+from .._core.text.errors import BallastError, HostError, Problems, Whole
 from .._core.text.ip_families import Network, join, parse_networks, split
 from .._core.text.json_text import parse_json
 from .._core.text.naming import format_name
@@ -379,7 +379,7 @@ def require_lab_directory(host: Host, lab_dir: str) -> None:
 
 def _list_labs(host: Host) -> str:
     """The labs and control planes of this host, with their directories."""
-    return ", ".join(f"{name} in {directory}" for name, directory in list_directories(host)) or "none"
+    return Whole(", ".join(f"{name} in {directory}" for name, directory in list_directories(host)) or "none")
 
 
 def record_path(lab_dir: str) -> str:

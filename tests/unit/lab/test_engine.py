@@ -294,8 +294,14 @@ def test_a_registry_that_cannot_be_read_is_told(host: FakeHost, text: str) -> No
     assert id_of(lambda: want(name="mine")) == "core-registry"
 
 
-def test_there_is_no_lab_to_read(host: FakeHost) -> None:
-    assert id_of(lambda: read_lab(host, "/srv/none/")) == "lab-none"
+def test_there_is_no_lab_to_read_and_all_that_are_there_are_named(host: FakeHost) -> None:
+    labs = [f"{name}-{number}" for name in ("billing", "search") for number in range(9)]
+    for name in labs:
+        host.given(f"{REGISTRY}/{name}.json", json.dumps({"lab_dir": f"/srv/labs/{name}"}))
+    with pytest.raises(BallastError) as caught:
+        read_lab(host, "/srv/none/")
+    assert caught.value.id == "lab-none"
+    assert [name for name in labs if f"{name} in /srv/labs/{name}" not in str(caught.value)] == []
 
 
 RESULTS = ("summary.json", "events.jsonl", "admin.kubeconfig", "logs/lab-1.tar.gz", "archives/a.tar")

@@ -167,8 +167,9 @@ def test_the_nearest_known_name_is_suggested() -> None:
         "  do:    did you mean taints?",
         "  id:    lab-key   (docs/reference/errors-lab.md#lab-key)",
     ]
-    with pytest.raises(BallastError, match="remove it"):
+    with pytest.raises(BallastError, match="remove it") as caught:
         g.request(topology={"colour": "red"})
+    assert "feature_gates" in caught.value.text and "left out" not in caught.value.text
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@
 import ast
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -120,6 +121,23 @@ def test_remedies_on_nodes_name_the_package_manager_of_the_node() -> None:
 
 def test_playbooks_print_their_summary_where_any_callback_shows_it() -> None:
     assert [path.name for path in SHIPPED if path.suffix == ".yml" and "set_stats" in path.read_text()] == []
+
+
+@pytest.mark.parametrize(
+    ("target", "variable", "option"),
+    [
+        ("lab", "LAB_NAME", "lab_name"),
+        ("lab-resize", "NODE", "lab_node"),
+        ("lab-snapshot", "SNAPSHOT", "lab_snapshot"),
+        ("lab-restore", "SNAPSHOT", "lab_snapshot"),
+        ("binaries", "LAB_KUBERNETES", "kubernetes_binaries_version"),
+    ],
+)
+def test_a_variable_of_make_is_one_value_of_its_playbook(target: str, variable: str, option: str) -> None:
+    """Else Ansible takes what follows a blank for another variable."""
+    argv = ["make", "--dry-run", "--no-print-directory", target, f"{variable}=x lab_dir=/srv"]
+    shown = subprocess.run(argv, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert f'{option}="x lab_dir=/srv"' in shlex.split(shown.splitlines()[-2 if target == "lab" else -1])
 
 
 def test_what_a_shell_has_set_for_other_work_does_not_reach_a_recipe() -> None:

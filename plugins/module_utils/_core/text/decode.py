@@ -25,7 +25,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple, Optional, TypeVar, Union
 
-from .errors import BallastError, Messages, Problems, shorten
+from .errors import BallastError, Messages, Problems, Whole, shorten
 
 T = TypeVar("T")
 Parser = Callable[[Any], T]
@@ -109,7 +109,7 @@ class Faults:
     def unknown(self, path: str, key: object, known: Collection[str]) -> None:
         near = difflib.get_close_matches(str(key)[:_KEY_LIMIT], list(known), n=1)
         hint = f"did you mean {near[0]}?" if near else "remove it"
-        self.add(KEY, path, key=self.words.show(key), allowed=", ".join(known), hint=hint)
+        self.add(KEY, path, key=self.words.show(key), allowed=Whole(", ".join(known)), hint=hint)
 
     def raise_all(self) -> None:
         Problems.raise_if(self.problems)

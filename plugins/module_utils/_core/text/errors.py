@@ -137,6 +137,12 @@ COMMAND_FAILED = Message(
 )
 
 
+class Whole(str):
+    """A field of a message that is never shortened: a list from which the reader is to choose."""
+
+    __slots__ = ()
+
+
 class Messages:
     """The table of a feature. Two rows with one id, or an id of unusual form, are refused on import."""
 
@@ -149,7 +155,7 @@ class Messages:
             self.rows[row.id] = row
 
     def error(self, id: str, *, found: str = "", **fields: object) -> BallastError:
-        shown = {name: shorten(str(value)) for name, value in fields.items()}
+        shown = {name: value if isinstance(value, Whole) else shorten(str(value)) for name, value in fields.items()}
         return self.rows[id].error(**self.texts(id, found=found, **shown))
 
     def texts(self, id: str, *, found: str = "", **fields: object) -> dict[str, str]:
