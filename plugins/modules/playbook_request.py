@@ -30,10 +30,10 @@ attributes:
     support: full
 options:
   playbook:
-    description: Name of the playbook; V(lab) for all playbooks of a lab.
+    description: Name of the playbook; V(lab) for the playbooks of a lab, V(lab_up) for the one that reads files of the request.
     type: str
     required: true
-    choices: [kube_proxy_migrate, kube_proxy_rollback, kube_proxy_audit, kube_proxy_cleanup, image_pull_proxy, balloons, readiness, fleet_run, lab]
+    choices: [kube_proxy_migrate, kube_proxy_rollback, kube_proxy_audit, kube_proxy_cleanup, image_pull_proxy, balloons, readiness, fleet_run, lab, lab_up]
 seealso:
   - module: ballast.kube.playbook_report
 """

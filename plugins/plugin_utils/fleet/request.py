@@ -17,6 +17,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors imp
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.modes import BALLAST, KUBE_PROXY_MODES, MODES
 
 from .given import LOCALHOST, Given
+from .lab_files import find_file_problems
 from .messages import MESSAGES
 from .placement import DETAILS
 from .variables import unknown_variables
@@ -51,6 +52,7 @@ PLAYBOOKS = {
     "readiness": Playbook("readiness", ("readiness", "kube_proxy", "image_pull_proxy", "balloons"), confirms=False),
     "fleet_run": Playbook("fleet", confirms=False, is_fleet=False),
     "lab": Playbook("lab", confirms=False, is_fleet=False),
+    "lab_up": Playbook("lab", confirms=False, is_fleet=False),
 }
 
 
@@ -100,6 +102,8 @@ def read_request(name: str, given: Given, known: Sequence[str]) -> Request:
     problems += unknown_variables(
         known, playbook.all_prefixes, extra=given.extra, inventory=given.inventory([LOCALHOST, *hosts])
     )
+    if name == "lab_up":
+        problems += find_file_problems(given)
     canaries = _canaries(playbook.prefix, given, hosts, problems) if playbook.has_batches else ()
     confirmed = playbook.confirms and _boolean(f"{playbook.prefix}_confirm", given, problems)
     values: dict[str, Any] = {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 from hypothesis import given
@@ -318,3 +318,44 @@ def test_batches_are_all_nodes_in_sizes_of_the_selection(serial: list[Any], chan
 
 def test_the_default_batches_of_500_nodes() -> None:
     assert batch_sizes([1, 5, "10%"], selected=500, changing=500) == [1, 5, *[50] * 9, 44]
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (None, "is not a file that can be read"),
+        ("nodes:\n  - name: n1\n labels: {}\n", "is not a YAML file"),
+        ("a: 1\n---\nb: 2\n", "is not a YAML file"),
+        ("- name: n1\n", "is not a topology, which is a mapping"),
+        ("", ""),
+        ("nodes: []\n", ""),
+    ],
+)
+def test_a_topology_file_is_read_before_anything_is_asked_of_the_lab(
+    tmp_path: Path, content: Optional[str], found: str
+) -> None:
+    path = tmp_path / "lab.yml"
+    if content is not None:
+        path.write_text(content)
+    if not found:
+        request("lab_up", lab_topology=str(path))
+        return
+    (problem,) = problems("lab_up", lab_topology=str(path))
+    assert problem.startswith(f"lab_topology: {path} {found}\n  found: ")
+    request("lab", lab_topology=str(path))  # of a removal, which does not need it
+
+
+def test_a_missing_image_archive_is_reported_with_the_topology_file(tmp_path: Path) -> None:
+    (tmp_path / "app.tar").write_text("")
+    assert len(problems("lab_up", lab_archive=str(tmp_path), lab_topology="/nowhere.yml")) == 2
+    request("lab_up", lab_archive=str(tmp_path / "app.tar"))
+
+
+def test_paths_of_files_begin_where_the_playbook_is_called() -> None:
+    """Ansible looks for a file beside the playbook, which is that of the installed collection."""
+    for name, variable in (
+        ("lab_prepare.yml", "lab_topology"),
+        ("lab_prepare.yml", "lab_bin_path"),
+        ("tasks/archive.yml", "lab_archive"),
+    ):
+        assert f"{variable} | realpath" in (ROOT / "playbooks" / name).read_text()
