@@ -17,7 +17,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors imp
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.modes import BALLAST, KUBE_PROXY_MODES, MODES
 
 from .given import LOCALHOST, Given
-from .lab_files import find_file_problems
+from .lab_request import find_lab_problems
 from .messages import MESSAGES
 from .placement import DETAILS
 from .variables import unknown_variables
@@ -103,7 +103,7 @@ def read_request(name: str, given: Given, known: Sequence[str]) -> Request:
         known, playbook.all_prefixes, extra=given.extra, inventory=given.inventory([LOCALHOST, *hosts])
     )
     if name == "lab_up":
-        problems += find_file_problems(given)
+        problems += find_lab_problems(given)
     canaries = _canaries(playbook.prefix, given, hosts, problems) if playbook.has_batches else ()
     confirmed = playbook.confirms and _boolean(f"{playbook.prefix}_confirm", given, problems)
     values: dict[str, Any] = {}

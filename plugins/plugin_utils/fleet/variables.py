@@ -45,6 +45,12 @@ def known_names(host: Host, prefixes: Iterable[str]) -> list[str]:
     return sorted({name for prefix in prefixes for name in (*_names(host, prefix), *_own_names(own, prefix))})
 
 
+def own_variables(host: Host, prefix: str) -> Mapping[str, Mapping[str, Any]]:
+    """Of the playbooks of a prefix, without it: their argument specs."""
+    rows: Mapping[str, Mapping[str, Any]] = _document(host, OWN)[prefix]
+    return rows
+
+
 def _own_names(own: Mapping[str, Any], prefix: str) -> Iterable[str]:
     return (f"{prefix}_{name}" for name in own.get(prefix, ()))
 

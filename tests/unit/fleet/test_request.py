@@ -359,3 +359,18 @@ def test_paths_of_files_begin_where_the_playbook_is_called() -> None:
         ("tasks/archive.yml", "lab_archive"),
     ):
         assert f"{variable} | realpath" in (ROOT / "playbooks" / name).read_text()
+
+
+@pytest.mark.parametrize(
+    ("variables", "found"),
+    [
+        ({"lab_output": "yaml", "lab_ready_seconds": "soon"}, ["lab_output: yaml", "lab_ready_seconds: soon"]),
+        ({"lab_nodes": "three", "lab_target": "cloud"}, ["lab_nodes: three", "lab_target: cloud"]),
+        ({"lab_output": "", "lab_nodes": "3", "lab_hosts": 2, "lab_ready_seconds": "-1", "lab_engine": "kvm"}, []),
+    ],
+)
+def test_values_that_are_read_late_are_checked_before_a_lab_is_made(
+    variables: dict[str, Any], found: list[str]
+) -> None:
+    shown = problems("lab_up", **variables) if found else request("lab_up", **variables) and []
+    assert sorted(one.partition(" is not ")[0] for one in shown) == sorted(found)

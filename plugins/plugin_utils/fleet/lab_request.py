@@ -2,28 +2,46 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files that variables of the lab's playbooks name, looked at before anything is asked of the lab."""
+"""Variables of lab_up whose values, or files that they name, are wrong. Else a lab would be made before some of them are read."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Optional
 
 import yaml
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.bounded import read_file
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import READ_LIMIT
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 
 from .given import Given
 from .messages import MESSAGES
+from .variables import own_variables
 
+_PREFIX = "lab"
 _TOPOLOGY, _ARCHIVE = "lab_topology", "lab_archive"
 
 
-def find_file_problems(given: Given) -> list[BallastError]:
-    found = [_find_topology_problem(given.value(_TOPOLOGY)), _find_archive_problem(given.value(_ARCHIVE))]
-    return [problem for problem in found if problem is not None]
+def find_lab_problems(given: Given) -> list[BallastError]:
+    of_files = [_find_topology_problem(given.value(_TOPOLOGY)), _find_archive_problem(given.value(_ARCHIVE))]
+    return [*_find_value_problems(given), *(problem for problem in of_files if problem is not None)]
+
+
+def _find_value_problems(given: Given) -> Iterator[BallastError]:
+    for name, row in own_variables(LocalHost(), _PREFIX).items():
+        value = given.value(f"{_PREFIX}_{name}")
+        text = "" if value is None else str(value)
+        expected = ""
+        if "choices" in row and text not in row["choices"]:
+            expected = f"one of {', '.join(row['choices'])}"
+        elif row["type"] == "int" and not text.removeprefix("-").isdecimal():
+            expected = "a whole number"
+        if text and expected:
+            shown = {"name": f"{_PREFIX}_{name}", "value": text, "expected": expected}
+            yield MESSAGES.error("fleet-value", hint="correct it, or omit it for its default", **shown)
 
 
 def _find_topology_problem(path: object) -> Optional[BallastError]:
