@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run hands to every part of an engine that looks at the machine or changes it."""
+"""What a run passes to every part of an engine that reads or changes the machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ SILENT = Progress(NullSink(), feature="")
 
 @dataclass(frozen=True)
 class Context(Generic[D_co]):
-    """`desired` is what the parameters ask for, `host` the machine, and `progress` is where events go: nowhere by default."""
+    """`desired` is what the module's options ask for, `host` the machine, `progress` where events go (nowhere by
+    default)."""
 
     desired: D_co
     host: Host

@@ -4,10 +4,9 @@
 
 """The one shape of a feature: observe, plan, apply, verify.
 
-`BaseEngine` is the shape. `JournalEngine` carries plans out step by step and journals them. `ResourceEngine` is what most
-features are: it lists the resources that should be (`wanted`), and has a table of kinds by which each is read and made.
-Everything else follows from the shape: check mode stops after `plan`, a second run has an empty plan, a removal is the
-plan for nothing wanted.
+`BaseEngine` is the shape. `JournalEngine` applies plans step by step and journals them. `ResourceEngine`, which most
+features extend, lists the resources that should exist (`wanted`) and has a table of kinds that read and make them. The rest
+follows: check mode stops after `plan`, a second run has an empty plan, and removal is the plan for no resources.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from .plan import ABSENT, AnyPlan, Plan, Policy, Recorded, Resource, State, Step
 from .plan_report import plan_diff, steps_as_result
 from .wait import Pending, Ready, wait
 
-_SHOWN = 5  # steps that a finding names
+_SHOWN = 5  # steps that a finding lists by name
 _LOCK_SECONDS = 3600  # the longest run builds programs from source
 
 
 class Desired(Protocol):
     @property
     def state_dir(self) -> str:
-        """Where the journal of this feature on this machine lies."""
+        """The directory of this feature's journal on this machine."""
 
 
 D = TypeVar("D")
@@ -48,7 +47,7 @@ JP = TypeVar("JP", bound=Plan)
 
 @dataclass(frozen=True)
 class Finding:
-    """What verify found wrong. A blocking one is a failed step."""
+    """A problem that `verify` found. A blocking one makes the run fail."""
 
     id: str
     subject: str
@@ -58,20 +57,20 @@ class Finding:
 
 
 class BaseEngine(Generic[D, S, P]):
-    """What the run loop of the modules asks of a feature.
+    """What the run loop of the modules calls.
 
-    `observe`, `require`, `verify`, `preview` and `report` may look at the machine, `apply` alone changes it; `plan`,
-    `as_result` and `diff` are pure. A feature implements `observe`, `plan`, `apply` and how its plan is shown.
+    `observe`, `require`, `verify`, `preview` and `report` may read the machine; only `apply` changes it; `plan`, `as_result`
+    and `diff` are pure. A feature implements `observe`, `plan`, `apply` and how its plan is shown.
     """
 
-    planning = "plan"  # the name of the seconds spent in `plan`: "plan", or "compile" where that is most of it
+    planning = "plan"  # the name under which the time spent in `plan` is reported; "compile" where that is most of it
 
     def observe(self, ctx: Context[D]) -> S:
-        """Read what is there. It judges nothing: what the plan has to refuse is a part of the state."""
+        """Read the state of the machine without judging it: what `plan` has to refuse is a part of the state."""
         raise NotImplementedError
 
     def plan(self, desired: D, state: S) -> P:
-        """The way from the state to what is desired. Raises what must not be done."""
+        """The steps from `state` to `desired`. Raises an error if they must not be done."""
         raise NotImplementedError
 
     def as_result(self, plan: P) -> dict[str, object]:
@@ -79,27 +78,28 @@ class BaseEngine(Generic[D, S, P]):
         raise NotImplementedError
 
     def diff(self, plan: P) -> list[dict[str, str]]:
-        """What is and what would be, as Ansible's diff mode shows it."""
+        """The state before and after, as Ansible's diff mode shows it."""
         raise NotImplementedError
 
     def require(self, ctx: Context[D], state: S) -> None:
-        """Raise, before the first step, when something is missing that this feature does not make itself. `state` was observed.
+        """Raise an error, before the first step, if a prerequisite is missing that this feature does not make itself.
+        `state` is what `observe` returned.
 
-        Not called in check mode, where an earlier feature may not have made it yet.
+        Not called in check mode, where an earlier feature may not have made the prerequisite yet.
         """
 
     def apply(self, plan: P, ctx: Context[D]) -> P:
-        """Carry the plan out. Returns the plan that was carried out, which differs where the machine changed since it was
-        observed: what a run reports as changed comes from that one."""
+        """Carry out the plan and return the plan that was carried out: it differs if the machine changed after it was
+        observed. What the run reports as changed comes from the returned plan."""
         raise NotImplementedError
 
     @property
     def is_verified_by_plan(self) -> bool:
-        """Whether `verify` observes and plans again, and nothing else: after a run with an empty plan that was done just now."""
+        """Whether `verify` only observes and plans again. After a run with an empty plan that has just been done."""
         return type(self).verify is BaseEngine.verify
 
     def verify(self, ctx: Context[D]) -> list[Finding]:
-        """Check that the machine is as desired; wait for it where it needs time. By default: nothing is left to do."""
+        """Check that the machine is as desired, waiting for it where necessary. By default: a new plan must be empty."""
         left = self.plan(ctx.desired, self.observe(ctx)).steps
         if not left:
             return []
@@ -108,29 +108,30 @@ class BaseEngine(Generic[D, S, P]):
         return [Finding(texts["id"], "verify", texts["text"], texts["remedy"])]
 
     def preview(self, ctx: Context[D]) -> dict[str, object]:
-        """The part of `report` that is known beforehand: what check mode returns, so that later tasks can be planned."""
+        """The part of `report` that is known before `apply`. Check mode returns it, so that later tasks can be planned."""
         return {}
 
     def report(self, ctx: Context[D]) -> dict[str, object]:
-        """What the module returns beside the common keys."""
+        """What the module returns besides the common keys."""
         return self.preview(ctx)
 
 
 class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
-    """A feature whose steps are each of a kind, and are journaled before and after they are done."""
+    """A feature whose steps each have a kind and are journaled before and after they are done."""
 
     name: str
     kinds: Mapping[str, Kind]
     policy: Policy = Policy.KEEP
-    record = ""  # a file in the state directory that every journal of this feature names, if there is one
+    record = ""  # a file in the state directory that every journal of this feature names; "" if there is none
 
     def keys_to_record_again(self, plan: JP, desired: J) -> Collection[tuple[str, str]]:
-        """Keys of which the journal is to say what was there before this run, not before the first. None, as a rule."""
+        """Keys for which the journal must record the state before this run instead of that before the first run. Usually
+        none."""
         return ()
 
     def before_steps(self, plan: JP, ctx: Context[J]) -> None:
-        """Do for several steps together what each does for itself where it was not done: what takes less time that way. Called
-        with the lock held, when the run is journaled and no step of it is."""
+        """Do for several steps at once what each step would otherwise do by itself, to save time. Called with the lock held,
+        after the run was journaled and before its first step."""
 
     def as_result(self, plan: JP) -> dict[str, object]:
         return {"steps": steps_as_result(plan)}
@@ -139,25 +140,27 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
         return plan_diff(plan)
 
     def read_recorded(self, ctx: Context[J]) -> tuple[Recorded, ...]:
-        """What the journal lists. HostError where the state directory is not this feature's."""
+        """The resources that the journal lists. HostError where the state directory is not this feature's."""
         require_ours(ctx.host, ctx.desired.state_dir, owner=self.name, record=self.record)
         return self.journal(ctx).recorded
 
     def values(
         self, ctx: Context[J], recorded: Sequence[Recorded], resources: Sequence[Resource]
     ) -> dict[tuple[str, str], Value]:
-        """What is there of each resource that is recorded or wanted."""
+        """The present value of each resource that is recorded or wanted, by (kind, target)."""
         keys = {record.key for record in recorded} | {resource.key for resource in resources}
         return {(kind, target): self.read_value(kind, target, ctx) for kind, target in sorted(keys)}
 
     def claim(self, ctx: Context[J]) -> None:
-        """Make the state directory, or find that it is this feature's: before progress is written into it, too."""
+        """Make the state directory, or verify that it is this feature's. Also called before the progress log is written into
+        it."""
         claim(ctx.host, ctx.desired.state_dir, owner=self.name, record=self.record)
 
     def apply(self, plan: JP, ctx: Context[J]) -> JP:
-        """Do the steps in order; returns the plan that was carried out. On failure: with KEEP they stay, with UNDO they are undone.
+        """Do the steps in order; return the plan that was carried out. If a step fails, finished steps stay (KEEP) or are
+        undone (UNDO).
 
-        `state_dir` belongs to the engine: made when absent, and removed with the journal when nothing is recorded any more.
+        The engine owns `state_dir`: it is made when absent, and removed with the journal when nothing is recorded any more.
         """
         if not plan.steps and not self._left_open(ctx):
             return plan
@@ -189,7 +192,7 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
             kind.write(ctx, step.target, after, before)
 
     def plan_steps(self, resources: Sequence[Resource], state: JS) -> Plan:
-        """The way from the state to these resources."""
+        """The steps from `state` to these resources."""
         processes = [name for name, kind in self.kinds.items() if getattr(kind, "is_process", False)]
         return plan_resources(resources, state, policy=self.policy, processes=processes)
 
@@ -203,7 +206,8 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
         return handler
 
     def _left_open(self, ctx: Context[J]) -> bool:
-        """Whether a run was killed after its last step, or before its first, or while it cleaned up. Called with an empty plan."""
+        """Whether an earlier run was killed before its first step, after its last step, or during cleanup. Called when the
+        plan is empty."""
         journal, host, state_dir = self.journal(ctx), ctx.host, ctx.desired.state_dir
         if journal.recorded:
             return journal.open and not self._another_is_at_work(ctx)
@@ -212,7 +216,8 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
         return is_only_marked(host, state_dir)
 
     def _another_is_at_work(self, ctx: Context[J]) -> bool:
-        """Whether the open journal is of a run that is alive. With KEEP what it makes stays, so a run with nothing to do goes on."""
+        """Whether the open journal belongs to a run that is still alive. With KEEP, what that run makes stays, so a run with
+        nothing to do may go on."""
         if self.policy is not Policy.KEEP:
             return False
         try:
@@ -224,7 +229,7 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
             return True
 
     def _close(self, journal: Journal, ctx: Context[J]) -> None:
-        """The run is over. With nothing recorded, neither journal nor lock nor an empty directory stays."""
+        """End the run. If nothing is recorded, remove the journal, the lock and the directory if it is empty."""
         host, state_dir = ctx.host, ctx.desired.state_dir
         if journal.recorded:
             if journal.open:
@@ -240,7 +245,7 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
             release(host, state_dir)
 
     def groups_verified(self, desired: J) -> Collection[str]:
-        """Groups of steps that have ended once `verify` says so. The others end with their last step."""
+        """Groups of steps that are done only once `verify` says so. All other groups are done with their last step."""
         return ()
 
     def _do(self, plan: JP, journal: Journal, ctx: Context[J]) -> None:
@@ -275,7 +280,7 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
             raise
 
     def _undo_killed_run(self, journal: Journal, ctx: Context[J]) -> bool:
-        """Undo what a killed run with the policy UNDO began. Whether there was anything of the kind."""
+        """Undo what a killed run with policy UNDO began. Returns whether there was such a run."""
         run = journal.unfinished
         if run.policy is not Policy.UNDO or not run.steps:
             return False
@@ -286,10 +291,11 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
         return True
 
     def _undo(self, steps: tuple[Step, ...], journal: Journal, ctx: Context[J]) -> list[str]:
-        """Undo the steps, newest first, as far as they can be undone; returns those that are left, the first with the reason.
+        """Undo the steps, newest first, as far as possible. Returns the titles of those that remain, the first with the
+        reason.
 
-        It ends with the first that cannot: those before it may be what it stands on, as a bridge is for what it carries.
-        The last may be done in part: it is undone from what is there.
+        Stops at the first step that fails, because older steps may be what it depends on, as a bridge is for the links
+        attached to it. The last step may have been done in part: it is undone from what is there.
         """
         for number, step in reversed(list(enumerate(steps))):
             try:
@@ -297,17 +303,17 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
             except Exception as error:
                 reason = error.text if isinstance(error, BallastError) else repr(error)
                 return [f"{step.title}: {reason}", *(older.title for older in reversed(steps[:number]))]
-            with suppress(HostError):  # on a full disk: the next run undoes it again, which then does nothing
+            with suppress(HostError):  # on a full disk: the next run repeats this undo, which then changes nothing
                 journal.undone(step)
             ctx.progress.undone(step.group or step.title, step.title)
         return []
 
 
 class ResourceEngine(JournalEngine[J, State, Plan], Generic[J]):
-    """A feature that is a list of resources. It implements `wanted`, and as a rule `report`."""
+    """A feature that is a list of resources. It implements `wanted`, and usually `report`."""
 
     def wanted(self, ctx: Context[J]) -> list[Resource]:
-        """What should be, in the order of making; empty for `state: absent`. It may look at the machine."""
+        """The resources that should exist, in creation order; empty for `state: absent`. May read the machine."""
         raise NotImplementedError
 
     def observe(self, ctx: Context[J]) -> State:
@@ -321,9 +327,10 @@ class ResourceEngine(JournalEngine[J, State, Plan], Generic[J]):
 
 @contextmanager
 def hold_lock(name: str, ctx: Context[Desired], *, record: str = "") -> Iterator[None]:
-    """The lock of a feature's state directory, which is made when absent and refused when it is not the feature's.
+    """Hold the lock of a feature's state directory. The directory is made when absent, and refused when it is not the
+    feature's.
 
-    Waits for another run here as long as it is at work: two labs begun at once build their programs once.
+    Waits for as long as another run holds the lock: two labs started at once then build their binaries only once.
     """
     host, state_dir = ctx.host, ctx.desired.state_dir
     subject, waited = f"{name} in {state_dir}", False
@@ -334,7 +341,7 @@ def hold_lock(name: str, ctx: Context[Desired], *, record: str = "") -> Iterator
             try:
                 claim(host, state_dir, owner=name, record=record)
             except HostError as error:
-                if error.id != "core-eexist":  # another run has made it in this moment
+                if error.id != "core-eexist":  # another run has just made it
                     raise
                 return Pending("another run begins here")
             try:

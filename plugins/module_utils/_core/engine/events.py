@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Progress of an engine, as events. Engines emit; what a person sees is decided by a renderer elsewhere."""
+"""Progress as events. Engines emit them; a renderer elsewhere decides what a person sees."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DONE = "done"
 FAILED = "failed"
 UNDONE = "undone"
 
-# The option that names the file of a FileSink, in the argument spec of each module that has it.
+# The option for the path of a FileSink, for the argument spec of each module that has it.
 PROGRESS_LOG: dict[str, dict[str, Any]] = {
     "progress_log": {
         "type": "path",
@@ -51,7 +51,7 @@ class Event:
 
 
 def parse_event(text: bytes) -> Optional[Event]:
-    """None where it is no event; a file of progress is not worth a failure."""
+    """None if the text is not an event; a bad line in a progress log is not worth a failure."""
     try:
         row = parse_json(text)
     except ValueError:
@@ -66,7 +66,7 @@ def parse_event(text: bytes) -> Optional[Event]:
 
 
 class EventStream:
-    """Events out of a growing file, in whatever parts it is read."""
+    """Splits a growing file into events, however its data arrives."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -82,11 +82,11 @@ class Sink(Protocol):
 
 class NullSink:
     def emit(self, event: Event) -> None:
-        """For callers that nobody watches."""
+        """Discard the event: nobody is watching."""
 
 
 class FileSink:
-    """Appends JSON lines to a file, one write a line, so that several engines may share it."""
+    """Appends JSON lines to a file, one write per line, so that several engines can share it."""
 
     def __init__(self, path: str) -> None:
         try:
@@ -96,24 +96,25 @@ class FileSink:
             raise host_error("write", path, error) from error
 
     def emit(self, event: Event) -> None:
-        with suppress(OSError):  # a full disk must not stop the work through what merely tells of it
+        with suppress(OSError):  # the log only reports the work: a full disk must not stop it
             os.write(self._descriptor, json.dumps(asdict(event), sort_keys=True).encode() + b"\n")
 
 
 class Progress:
-    """A sink with the engine's name and its start, so that engines say only what is new. Threads may share it."""
+    """A sink that adds the engine's name and the seconds since its start to each event. Thread-safe."""
 
     def __init__(self, sink: Sink, *, feature: str) -> None:
         self._sink = sink
         self._feature = feature
         self._start = time.monotonic()
         self._lock = threading.Lock()
-        self.seconds: dict[str, float] = {}  # spent by part of the work, as `time` names them
-        self._open: set[str] = set()  # subjects that have begun
+        self.seconds: dict[str, float] = {}  # time spent, by `part` of `time`
+        self._open: set[str] = set()  # subjects that have started and not ended
 
     @contextmanager
     def time(self, part: str, text: str) -> Iterator[None]:
-        """Add the seconds that the block takes to `seconds`, and say them in an event once it has ended: `text` is what it did."""
+        """Add the duration of the block to `seconds[part]` and report it in an event when the block ends; `text` says what
+        was done."""
         begun = time.monotonic()
         try:
             yield
@@ -132,7 +133,7 @@ class Progress:
         self._emit(DONE, subject, text)
 
     def end(self, subject: str) -> None:
-        """It is done, unless that was said."""
+        """Emit `done` for the subject, unless that has been emitted."""
         if subject in self._open:
             self.done(subject)
 

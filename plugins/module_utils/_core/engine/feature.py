@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A feature as the run loop takes it: its options, what they ask for, and the engine that brings it about."""
+"""What the run loop needs of a feature: its option spec, the parser of its options, and its engine."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Feature(Generic[D]):
     desired: Parse[D]  # raises Problems with every input error
     engine: BaseEngine[D, Any, Any]
     required_if: Sequence[tuple[str, object, Sequence[str]]] = ()
-    # Without root, most of a machine cannot be seen: a process of another user looks as if it did not exist. Then nothing
-    # is concluded. False: what it reads and writes is its user's, or an API server's; the kernel refuses the rest.
+    # Without root, most of a machine is invisible: a process of another user looks as if it did not exist, so nothing could
+    # be concluded. False for features that touch only files of the user or an API server; the kernel refuses the rest.
     needs_root: bool = True
 
 
 def from_options(parse: Callable[[Params], D]) -> Parse[D]:
-    """For what follows from the options alone, wherever it is run."""
+    """Adapt a parser that needs the options alone and not the machine."""
     return lambda params, _host: parse(params)

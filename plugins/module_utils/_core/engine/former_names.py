@@ -10,7 +10,7 @@ from typing import Any
 
 
 def formerly(name: str) -> dict[str, Any]:
-    """What the row of an option in an argument spec has besides, where the option was called `name`."""
+    """Additional keys for the argument spec of an option that used to be called `name`."""
     return {
         "aliases": [name],
         "deprecated_aliases": [{"name": name, "version": "2.0.0", "collection_name": "ballast.kube"}],

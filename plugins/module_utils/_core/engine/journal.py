@@ -2,18 +2,18 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What we made on this machine, and the journal of the run that is at work: one file of JSON lines, mode 0600.
+"""What we made on this machine, and the steps of the current run: one file of JSON lines, mode 0600.
 
-    {"op": "recorded", ...}   one of our resources, in the order of making
-    {"op": "begin", "policy"} a run
-    {"op": "replaced", ...}   a record in whose place this run puts its own
-    {"op": "doing", ...}      the step, whole, before it is done
-    {"op": "done", ...}       the same step, after
-    {"op": "undone", ...}     the same step, undone
+    {"op": "recorded", ...}   a resource that we made; lines are in creation order
+    {"op": "begin", "policy"} a run begins
+    {"op": "replaced", ...}   a record that this run replaces with a new one
+    {"op": "doing", ...}      a step, complete, before it is done
+    {"op": "done", ...}       the same step, after it was done
+    {"op": "undone", ...}     the same step, after it was undone
 
-When the run is over the file is rewritten with its `recorded` lines alone.
+At the end of a run the file is rewritten with its `recorded` lines only.
 
-A run that was killed leaves its lines. What it made, or had begun to make, counts as ours, so that a removal finds it.
+A killed run leaves its lines. What it made, or began to make, counts as ours, so that a removal finds it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FULL = ("core-enospc", "core-edquot")
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The steps of a killed run, oldest first; the last may be done in part."""
+    """The steps of a killed run, oldest first. The last may have been done in part."""
 
     policy: Policy
     steps: tuple[Step, ...]
@@ -47,11 +47,11 @@ class Journal:
         self.path = path
         self._host = host
         self._recorded: dict[tuple[str, str], Recorded] = {}
-        self._dropped: dict[tuple[str, str], Recorded] = {}  # by the run at work
-        self._run: list[Step] = []  # one thing may be made and taken away again in one run
+        self._dropped: dict[tuple[str, str], Recorded] = {}  # records that the current run replaces
+        self._run: list[Step] = []  # one resource may be made and removed in the same run
         self._policy = Policy.KEEP
         self._open = False
-        self._torn = False  # the last line is not whole
+        self._torn = False  # the last line is incomplete
         self._load(kinds)
 
     @property
@@ -60,7 +60,7 @@ class Journal:
 
     @property
     def open(self) -> bool:
-        """Whether a run began and did not end."""
+        """Whether a run began and has not ended."""
         return self._open
 
     @property
@@ -68,8 +68,8 @@ class Journal:
         return Unfinished(policy=self._policy, steps=tuple(self._run))
 
     def begin(self, policy: Policy, *, again: Collection[tuple[str, str]] = ()) -> None:
-        """`again` are keys of which this run records what it finds, not what the first run found; with its undoing, the old
-        record holds again."""
+        """`again` are keys for which this run records what it finds instead of what the first run found. If it is undone,
+        the old record is valid again."""
         old = [self._recorded.pop(key) for key in again if key in self._recorded]
         self._run, self._dropped, self._policy = [], {record.key: record for record in old}, policy
         needed = policy is Policy.UNDO or bool(old)
@@ -81,7 +81,8 @@ class Journal:
             self._append({"op": "replaced", **vars(record)})
 
     def doing(self, step: Step) -> None:
-        """With KEEP only the record counts, and the journal has that of what is removed or changed: a full disk stops no removal."""
+        """With KEEP only the record matters. Resources that are removed or changed have one already, so a full disk does not
+        stop a removal."""
         is_recorded = step.key in self._recorded
         self._append({"op": "doing", **vars(step)}, needed=self._policy is Policy.UNDO or not is_recorded)
         self._note_doing(step)
@@ -121,12 +122,13 @@ class Journal:
     def _note_undone(self, key: tuple[str, str], before: object) -> None:
         self._note_done(key, before)
         dropped = self._dropped.get(key)
-        if dropped is not None and before != dropped.original:  # its removal was undone: it is ours again
+        if dropped is not None and before != dropped.original:  # its removal was undone, so it is ours again
             self._recorded[key] = dropped
 
     def _load(self, kinds: Collection[str]) -> None:
         data = self._host.read(self.path) or b""
-        # A power cut may shorten the last line. What it says was not begun (doing) or will be found so (done).
+        # A power cut may truncate the last line. If it was "doing", the step was not begun; if "done", reading the resource
+        # will show it.
         self._torn = not data.endswith(b"\n") and data != b""
         for number, line in enumerate(self._whole_lines().splitlines(), start=1):
             try:
@@ -159,8 +161,8 @@ class Journal:
             raise ValueError(f"unknown op {op!r}")
 
     def _append(self, entry: dict[str, Any], *, needed: bool = True) -> None:
-        # Flushed to the disk only where a step must survive a power cut to be undone. A lab's kernel objects do not
-        # survive one themselves.
+        # Synced to disk only where a step must survive a power cut to be undone. The kernel objects of a lab do not survive
+        # one.
         with _as_needed(needed):
             self._host.append(self.path, _line(entry), mode=0o600, sync=self._policy is Policy.UNDO)
 
@@ -172,7 +174,7 @@ class Journal:
 
 @contextmanager
 def _as_needed(needed: bool) -> Iterator[None]:
-    """A full disk stops what is needed alone."""
+    """Ignore a full disk unless the write is `needed`."""
     try:
         yield
     except HostError as error:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Kinds of resource that every feature uses: directories, files, links, kernel settings."""
+"""Kinds of resource that all features use: directories, files, links, kernel settings."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ _LOCK_SECONDS = 10
 
 
 class Kind(Protocol):
-    """How one kind of resource is read and made. `write` gets the value from before, so that it does only what it must.
+    """How to read, make and remove one kind of resource. `write` gets the value before, so that it changes only what it
+    must.
 
-    A program may be killed in the middle of `write` or `remove`. So `read` answers ABSENT only when nothing of the
-    resource is there, and for a part of it some value that nobody asks for; `write` and `remove` finish the job from
-    any part; and what `read` goes by is made last and removed last.
+    A program may be killed in the middle of `write` or `remove`. So `read` returns ABSENT only if nothing of the resource
+    exists, and some value that nobody asks for if a part does; `write` and `remove` finish the job from any such part; and
+    whatever `read` relies on is made last and removed last.
 
-    A kind whose resources are processes has `is_process = True`, and values `{"running": bool, ...}`.
+    A kind whose resources are processes has `is_process = True` and values `{"running": bool, ...}`.
     """
 
     def read(self, ctx: Context[Any], target: str) -> Value: ...
@@ -43,14 +44,14 @@ class Kind(Protocol):
 
 
 def fields(value: Value) -> Mapping[str, Value]:
-    """The value as the mapping that its kind promises."""
+    """`value` as the mapping that its kind guarantees; Bug for anything else."""
     if not isinstance(value, Mapping):
         raise Bug(**RUN_MESSAGES.texts("core-value", expected="a mapping", value=repr(value)))
     return value
 
 
 class DirectoryKind:
-    """`{mode}`: ours with all that lies in it, since we made it, which its mark says; it is removed with its content."""
+    """`{mode}`. The directory carries our mark, so everything in it is ours and is removed with it."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         stat = ctx.host.stat(target)
@@ -118,11 +119,11 @@ def _other_kind_error(path: str, *, expected: str, actual: str) -> HostError:
 
 
 class SysctlMinimumKind:
-    """A host-wide setting that several labs may need raised: `NAME HOLDER`, value `{at_least}`. With slashes in NAME it is one of a
-    link, which may be gone at any time, and with it what there is to set or to put back.
+    """`{at_least}` of the target `NAME HOLDER`: a minimum for a host-wide setting that several labs may need. A NAME with
+    slashes belongs to a network link; the link may disappear at any time, and the setting with it.
 
-    The holders of a setting are listed in /run/ballast/sysctl, which, like the setting itself, does not survive a
-    restart. The last holder that leaves puts the original back, unless somebody else has set it since.
+    The holders of a setting are listed in /run/ballast/sysctl, which, like the setting, does not survive a reboot. The last
+    holder to leave restores the original, unless somebody else has set it since.
     """
 
     directory = "/run/ballast/sysctl"
@@ -145,7 +146,7 @@ class SysctlMinimumKind:
             entry["holders"][holder] = minimum
             is_low = current is not None and current < minimum
             if is_low:
-                # Written before it is raised: a kill in between leaves an original that still holds.
+                # Recorded before the setting is raised: after a kill in between, the original is still right.
                 entry["original"] = current if current != entry["raised_to"] else entry["original"]
                 entry["raised_to"] = minimum
             ctx.host.write(self._path(name), json.dumps(entry).encode())
@@ -173,7 +174,7 @@ class SysctlMinimumKind:
 
     @contextmanager
     def _lock(self, host: Host) -> Iterator[None]:
-        """Two labs may come up at once; each holds the entries for some milliseconds only."""
+        """Serializes labs that start at the same time. Each holds the lock for a few milliseconds only."""
         deadline = host.monotonic() + _LOCK_SECONDS
         with ExitStack() as held:
             while True:
@@ -189,14 +190,14 @@ class SysctlMinimumKind:
             yield
 
     def _entry(self, host: Host, name: str) -> dict[str, Any]:
-        """`original`: the value before it was raised to `raised_to`; `holders`: the minimum each asked for."""
+        """`original`: the value before it was raised to `raised_to`; `holders`: the minimum that each holder asked for."""
         require_private(host, self._path(name))
         data = host.read(self._path(name))
         entry: dict[str, Any] = parse_json(data) if data else {"original": None, "raised_to": None, "holders": {}}
         return entry
 
     def _current(self, host: Host, name: str) -> Optional[int]:
-        """None for a setting of a link that is gone."""
+        """The value now; None for the setting of a network link that is gone."""
         data = host.read(sysctl_path(name))
         if data is None and "/" in name:
             return None
@@ -209,7 +210,7 @@ class SysctlMinimumKind:
 
 
 def list_held_settings(host: Host) -> Iterator[str]:
-    """Names of the settings that labs of this host hold."""
+    """The names of the settings that labs on this host hold."""
     for entry in host.listdir(SysctlMinimumKind.directory):
         name, extension = os.path.splitext(entry.replace(":", "/"))
         if extension == ".json":
@@ -217,12 +218,12 @@ def list_held_settings(host: Host) -> Iterator[str]:
 
 
 def sysctl_path(name: str) -> str:
-    """With slashes in `name`, dots belong to its parts, as in the name of a VLAN's link."""
+    """The file of a setting. In a `name` with slashes, dots are part of a component, as in the name of a VLAN link."""
     return "/proc/sys/" + (name if "/" in name else name.replace(".", "/"))
 
 
 def digest(*parts: Union[str, bytes]) -> str:
-    """A short digest of contents, for "restart when one of these changes"."""
+    """A short digest of contents, to restart a service when one of them changes."""
     total = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part

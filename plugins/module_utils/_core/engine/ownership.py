@@ -2,17 +2,18 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Is this object ours? A name never decides: a mark in the object does, and the journal of the feature that made it.
+"""Does this object belong to us? A name never decides; a mark in the object does, and the journal of the feature that made
+it.
 
-A directory carries its mark in the file `.ballast`: the owner (a feature), the path that the directory was made as, and
-whether we made it or found it empty. A copy of a marked directory has another path, so it is not ours.
+The mark of a directory is the file `.ballast` in it. It records the owner (a feature), the path for which the directory was
+made, and whether we made it or found it empty. A copy of a marked directory has another path, so it is not ours.
 
-    claim(host, path, owner=)      make the directory, or take an empty one, with the mark; refuse any other
+    claim(host, path, owner=)      make the directory, or take over an empty one, with the mark; refuse any other
     require_ours(host, path, ...)  refuse what `claim` would refuse, and change nothing
-    adopt(host, path, owner=)      mark what an earlier version made, by its journal
-    remove_marked_directory(...)   with its content, only with the mark
-    release(host, path)            remove the mark, and the directory where we made it and nothing else is left in it
-    refuse_others(...)             of what must not be there before us: links, namespaces, tables, cgroups, services
+    adopt(host, path, owner=)      mark what an earlier version made, according to its journal
+    remove_marked_directory(...)   remove a directory with its content, only if it is marked
+    release(host, path)            remove the mark, and the directory if we made it and it is otherwise empty
+    refuse_others(...)             refuse objects that exist although no journal lists them: links, namespaces, units
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from .plan import ABSENT, Recorded, Resource, Value
 _MARK_BYTES = 4096  # a mark has about a hundred
 _OTHERS_WRITE = 0o022
 _JOURNAL, _PROGRESS = "ledger.jsonl", "events.jsonl"
-_NOTES = {_PROGRESS, "outcome.json", "lock"}  # what may be left of an earlier version that had nothing more to undo
-_BOOKS = (_PROGRESS, "lock", _JOURNAL)  # of a state directory; in the order of removing, so that the last one proves it
+_NOTES = {_PROGRESS, "outcome.json", "lock"}  # what an earlier version with nothing to undo may have left
+_BOOKS = (_PROGRESS, "lock", _JOURNAL)  # in order of removal: the journal, which proves ownership, goes last
 _EVENT = {"kind", "feature", "subject", "text", "seconds", "at"}
 _UNITS = "/etc/systemd/system/"
 _SHOWN = 5  # names of a list that a message repeats
-DIRECTORY = "directory"  # owner of a directory that a journal lists, in contrast to the one that holds the journal
+DIRECTORY = "directory"  # owner of the directories that a journal lists; a state directory names its feature
 
 ABSENT_PLACE, EMPTY, OURS, OF_JOURNAL = "absent", "empty", "ours", "of a journal"
 
@@ -56,21 +57,21 @@ class Mark:
 
 @runtime_checkable
 class Exclusive(Protocol):
-    """A kind whose resources only the feature that recorded them may change or remove."""
+    """A kind of resource that only the feature whose journal lists it may change or remove."""
 
     exclusive: bool
 
 
 @runtime_checkable
 class Adopting(Protocol):
-    """A kind that marks what it makes, and can mark what an earlier version made without a mark."""
+    """A kind that marks what it makes, and that can mark what an earlier version made without a mark."""
 
     def adopt(self, host: Host, target: str) -> None: ...
 
 
 @runtime_checkable
 class Claiming(Protocol):
-    """An engine that keeps a journal in a directory of its own."""
+    """An engine that keeps a journal in its own state directory."""
 
     def claim(self, ctx: Any) -> None: ...
 
@@ -79,12 +80,12 @@ class Claiming(Protocol):
 
 
 def list_content(host: Host, path: str) -> list[str]:
-    """What lies in a directory besides our mark."""
+    """The names in a directory, except our mark."""
     return [name for name in host.listdir(path) if name != MARKER]
 
 
 def read_mark(host: Host, path: str) -> Optional[Mark]:
-    """The mark of a directory; None where it has none. HostError where the mark is not ours."""
+    """The mark of a directory; None where it has none. HostError if the mark cannot be trusted."""
     place = os.path.join(path, MARKER)
     stat = host.stat(place)
     if stat is None:
@@ -102,8 +103,8 @@ def read_mark(host: Host, path: str) -> Optional[Mark]:
 
 
 def require_ours(host: Host, path: str, *, owner: str, record: str = "") -> str:
-    """What a directory is for `owner`: absent, empty, ours, or of a journal that an earlier version left without a mark.
-    HostError `core-not-ours` for every other. `record` is a file that such a journal has to name."""
+    """What a directory is to `owner`: absent, empty, ours, or the unmarked state directory of an earlier version. HostError
+    `core-not-ours` for every other. `record` is a file that the journal of an earlier version must name."""
     require_private(host, os.path.dirname(path))
     stat = _behind_link(host, path)
     if stat is None:
@@ -125,7 +126,7 @@ def require_ours(host: Host, path: str, *, owner: str, record: str = "") -> str:
 
 
 def claim(host: Host, path: str, *, owner: str, mode: int = 0o755, record: str = "") -> None:
-    """Make `path` ours, or find that it is. What an earlier version left is claimed by `adopt`."""
+    """Make `path` ours, or verify that it is. What an earlier version left is taken over by `adopt` instead."""
     state = require_ours(host, path, owner=owner, record=record)
     if state == ABSENT_PLACE:
         host.make_owned_directory(path, Mark(owner, path).as_bytes(), mode=mode)
@@ -134,14 +135,15 @@ def claim(host: Host, path: str, *, owner: str, mode: int = 0o755, record: str =
 
 
 def set_mark(host: Host, path: str, *, owner: str = DIRECTORY, made: bool = True, as_path: str = "") -> None:
-    """Mark a directory that is known to be ours. `as_path` is where it is to be, when that is elsewhere."""
+    """Mark a directory that is known to be ours. `as_path` is its final path, if it is to be renamed to that."""
     host.write(os.path.join(path, MARKER), Mark(owner, as_path or path, made).as_bytes(), mode=0o600)
 
 
 def adopt(
     host: Host, path: str, recorded: Sequence[Recorded], kinds: Mapping[str, object], *, owner: str, record: str = ""
 ) -> None:
-    """Mark what an earlier version made: each object of its journal that can hold a mark, and last the directory itself."""
+    """Mark what an earlier version made: each object in its journal that can carry a mark, and finally the directory
+    itself."""
     if require_ours(host, path, owner=owner, record=record) != OF_JOURNAL:
         return
     for resource in recorded:
@@ -153,20 +155,20 @@ def adopt(
 
 
 def adopt_directory(host: Host, path: str) -> None:
-    """One that the journal of an earlier version lists."""
+    """Mark a directory that the journal of an earlier version lists."""
     stat = host.stat(path)
     if stat is not None and not _reason_to_distrust(stat, "directory") and read_mark(host, path) is None:
         set_mark(host, path)
 
 
 def make_marked_directory(host: Host, path: str, *, mode: int) -> None:
-    """Make a directory that is absent. HostError where something is there by now."""
+    """Make a directory that is absent. HostError if something exists there by now."""
     host.make_owned_directory(path, Mark(DIRECTORY, path).as_bytes(), mode=mode)
 
 
 def remove_marked_directory(host: Host, path: str) -> None:
-    """With its content. One that is not empty needs our mark, in it or in a directory above that goes with its content, too:
-    programs that own what is in it may have removed the mark, as the kubelet does in its directory of logs. Absent is well."""
+    """Remove a directory with its content; absent is fine. If it is not empty, it must carry our mark or lie in a marked
+    directory: a program that owns the content may have removed the mark, as the kubelet does in its log directory."""
     stat = host.stat(path)
     if stat is None:
         return
@@ -174,7 +176,7 @@ def remove_marked_directory(host: Host, path: str) -> None:
         host.remove_directory(path)
         return
     if not _is_below_marked(host, path) and require_ours(host, path, owner=DIRECTORY) == OF_JOURNAL:
-        # Another feature's state directory, which nobody asked to be adopted here.
+        # The state directory of another feature; nobody asked to adopt it here.
         raise not_ours_error(path, f"it lacks the mark of a {DIRECTORY}; {_list_names(host.listdir(path))}")
     host.remove_tree(path)
 
@@ -189,7 +191,7 @@ def _is_below_marked(host: Host, path: str) -> bool:
 
 
 def release(host: Host, path: str) -> None:
-    """Called when nothing of this collection is left in it. Other files remain."""
+    """Remove the mark, and the directory if we made it and it is otherwise empty. Other files remain."""
     mark = read_mark(host, path)
     if mark is None:
         return
@@ -200,12 +202,12 @@ def release(host: Host, path: str) -> None:
 
 
 def is_only_marked(host: Host, path: str) -> bool:
-    """Whether nothing but our mark is in a directory."""
+    """Whether a directory contains only our mark."""
     return host.listdir(path) == [MARKER]
 
 
 def is_ours(host: Host, path: str, *, owner: str = DIRECTORY) -> bool:
-    """Whether a directory is there and has the mark."""
+    """Whether a directory exists and carries the mark of `owner`."""
     try:
         return require_ours(host, path, owner=owner) == OURS
     except HostError:
@@ -213,8 +215,8 @@ def is_ours(host: Host, path: str, *, owner: str = DIRECTORY) -> bool:
 
 
 def discard(host: Host, path: str, *, owner: str, caches: Collection[str] = ()) -> None:
-    """Remove a state directory of `owner` with its journal, whatever that still says: what it lists is gone. What is not ours
-    is left as it is. `caches` are directories in it that programs made where `owner` had them."""
+    """Remove the state directory of `owner` with its journal, whatever the journal still lists: all of that is gone. What is
+    not ours is left alone. `caches` are subdirectories that programs of `owner` made."""
     try:
         state = require_ours(host, path, owner=owner)
     except HostError:
@@ -235,8 +237,8 @@ def discard(host: Host, path: str, *, owner: str, caches: Collection[str] = ()) 
 
 
 def require_private(host: Host, path: str) -> None:
-    """HostError where one of the directories of `path`, from the one named `ballast` on, is there and others may write it:
-    what lies in it then says nothing about us."""
+    """HostError if a directory of `path`, from the one named `ballast` on, exists and other users can write it: what it
+    contains would then prove nothing."""
     parts = path.split("/")
     if MARK not in parts:
         return
@@ -259,10 +261,10 @@ def refuse_others(
     values: Mapping[tuple[str, str], Value],
     kinds: Mapping[str, object],
 ) -> None:
-    """HostError where something that only we may make exists and our journals do not list it."""
+    """HostError if a resource that only we may make exists and no journal of ours lists it."""
     for resource in resources:
         kind = kinds.get(resource.kind)
-        # Nobody's unit is put aside for ours, and started again later.
+        # A unit file made by somebody else is never replaced by ours and restored later.
         is_unit = resource.kind in ("file", "symlink") and resource.target.startswith(_UNITS)
         is_exclusive = is_unit or (isinstance(kind, Exclusive) and kind.exclusive)
         if is_exclusive and resource.key not in recorded and values[resource.key] != ABSENT:
@@ -282,12 +284,13 @@ def not_ours_error(path: str, reason: str) -> HostError:
 
 
 def has_trusted_owner(stat: Stat) -> bool:
-    """Root, or who runs this, and nobody else may write it."""
+    """Whether the owner is root or this user, and nobody else can write it."""
     return stat.uid in owners() and not stat.mode & _OTHERS_WRITE
 
 
 def _behind_link(host: Host, path: str) -> Optional[Stat]:
-    """What a path leads to. A link of somebody else's is answered itself, since it may lead elsewhere the next moment."""
+    """What a path leads to. A symlink owned by anybody else is returned as such, since its owner can change its target any
+    time."""
     stat = host.stat(path)
     if stat is not None and stat.kind == "symlink" and stat.uid in owners():
         return host.stat(os.path.join(path, os.curdir)) or stat
@@ -295,7 +298,7 @@ def _behind_link(host: Host, path: str) -> Optional[Stat]:
 
 
 def _reason_to_distrust(stat: Stat, kind: str) -> str:
-    """Why an entry is not taken for ours; empty when nothing speaks against it."""
+    """Why an entry cannot be ours; "" if nothing speaks against it."""
     if stat.kind != kind:
         return f"a {stat.kind}, not a {kind}"
     if stat.uid not in owners():
@@ -304,7 +307,7 @@ def _reason_to_distrust(stat: Stat, kind: str) -> str:
 
 
 def _has_journal(host: Host, path: str, record: str) -> bool:
-    """Whether an earlier version left its journal here, or nothing but its notes of progress after it had forgotten that."""
+    """Whether an earlier version left a journal here, or only its progress log, having removed the journal."""
     data = _own_file(host, os.path.join(path, _JOURNAL))
     if data is not None:
         return _is_row(data, {"op"}) and (not record or json.dumps(os.path.join(path, record)).encode() in data)
@@ -318,7 +321,7 @@ def _own_file(host: Host, path: str) -> Optional[bytes]:
 
 
 def _is_row(data: bytes, keys: Collection[str]) -> bool:
-    """Whether its first line is a JSON object with these keys."""
+    """Whether the first line is a JSON object with these keys."""
     try:
         first = parse_json(data[: data.find(b"\n") + 1])
     except NotJson:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Resources, steps and plans: what should be, what is, and the way from one to the other, all as data."""
+"""Resources, steps and plans: what should exist, what exists, and the steps in between, all as data."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from typing import Protocol, Union
 from ..text.errors import Bug
 from ..text.run_messages import MESSAGES
 
-# JSON data. A value says everything about a resource that matters; readings that flap (counters, ages) stay out.
+# JSON data. A value contains everything about a resource that matters, and nothing that changes by itself (counters, ages).
 Value = Union[None, bool, int, str, Sequence["Value"], Mapping[str, "Value"]]
-# "Not there" is a value like any other, so that an undo can make it true again.
+# Absence is a value like any other, so that an undo can restore it.
 ABSENT: Value = None
 
 
 def as_json(value: Value) -> Value:
-    """The value as JSON gives it back (tuples are lists), so that it compares equal with what a journal kept."""
+    """The value after a round trip through JSON (tuples become lists), so that it compares equal with what a journal
+    kept."""
     json_value: Value = json.loads(json.dumps(value))
     return json_value
 
 
 class Policy(enum.Enum):
-    """What becomes of finished steps when one fails."""
+    """What happens to finished steps when a later one fails."""
 
     KEEP = "keep"  # building a lab: finished steps are kept for diagnosis, and the next run resumes
     UNDO = "undo"  # changing a node: newest first, back to what was
@@ -37,7 +38,8 @@ class Policy(enum.Enum):
 
 @dataclass(frozen=True)
 class Resource:
-    """One thing that should be on the machine. `kind` is a key of the engine's table, never renamed once released."""
+    """One thing that should exist on the machine. `kind` is a key of the engine's table and is never renamed once
+    released."""
 
     kind: str
     target: str  # identifies it within its kind: a path, a link's name
@@ -75,7 +77,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A resource that an earlier run made, in the order of making, with what was there before it."""
+    """A resource that an earlier run made, and the value that was there before. Recorded in creation order."""
 
     kind: str
     target: str
@@ -92,20 +94,21 @@ class Recorded:
 class Plan:
     steps: tuple[Step, ...]
     policy: Policy
-    based_on: tuple[Recorded, ...] = ()  # the journal as it was observed
+    based_on: tuple[Recorded, ...] = ()  # the journal when it was observed
 
 
 class AnyPlan(Protocol):
-    """What every engine's plan has, whatever else it holds."""
+    """What the plan of every engine has in common."""
 
     @property
     def steps(self) -> Sequence[object]:
-        """What will be done; empty when nothing is to do."""
+        """What will be done; empty if there is nothing to do."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What is there: the journal of earlier runs, and the value of every resource recorded or wanted; and what should be."""
+    """The observed state: the journal of earlier runs, the value of every resource recorded or wanted, and the resources
+    wanted."""
 
     recorded: tuple[Recorded, ...]
     values: Mapping[tuple[str, str], Value]
@@ -115,11 +118,11 @@ class State:
 def plan_resources(
     resources: Sequence[Resource], state: State, *, policy: Policy, processes: Collection[str] = ()
 ) -> Plan:
-    """First remove what was recorded and is no longer wanted, newest first; then end the processes that should no longer
-    run, in reverse order, as each rests on those before it; then make or change, in order.
+    """First remove what was recorded and is no longer wanted, newest first; then stop the processes that should no longer
+    run, in reverse order, since each may depend on earlier ones; then make or change the rest, in order.
 
-    `processes` are the kinds whose values have `running: bool`. The plan is empty when everything already holds. What was
-    there before the first run is put back, not removed (`Recorded.original`).
+    `processes` are the kinds whose values have `running: bool`. The plan is empty if everything is as wanted. What existed
+    before the first run is restored, not removed (`Recorded.original`).
     """
     keys = {resource.key for resource in resources}
     if len(keys) != len(resources):

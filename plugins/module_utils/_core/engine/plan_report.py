@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A plan as people read it: what a module returns of it, and what diff mode shows. Pure."""
+"""A plan for people: what a module returns of it, and what diff mode shows. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def plan_diff(plan: Plan) -> list[dict[str, str]]:
 
 
 def _text(value: Value, kind: str) -> str:
-    """A value for people. A file that only its owner may read keeps its content to itself."""
+    """A value for people. The content of a file that only its owner may read is hidden."""
     if value == ABSENT:
         return ""
     if not isinstance(value, Mapping):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Directories that were made for what is removed."""
+"""Removes directories that were created only to hold what is removed now."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .ownership import has_trusted_owner, release
 
 
 def remove_emptied(host: Host, directory: str) -> None:
-    """`directory` when it has our mark and nothing else is in it, then what is above it as far as it is empty, root's, and
-    `ballast` or right in that.
+    """Remove `directory` if it has our mark and is otherwise empty. Then remove its parents as long as they are empty, owned
+    by root, and either named `ballast` or directly inside such a directory.
 
-    One that cannot go is not ours: somebody has a disk mounted there.
+    A parent that cannot be removed is left: somebody has mounted a disk there.
     """
     release(host, directory)
     if host.stat(directory) is not None:

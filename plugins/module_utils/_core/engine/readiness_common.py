@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What readings of several features have in common: the plan of a removal, known failures, distributions, open files."""
+"""What the readings of several features share: removal plans, known failure modes, distributions, open files."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .plan import Policy, Recorded, State, plan_resources
 from .readiness import ENABLED, NO, UNKNOWN, YES, Answer, Figure, Reading
 
 _SOFT_LIMIT = re.compile(r"^Max open files +(\d+) ", re.ASCII | re.MULTILINE)
-_NEARLY = 0.9  # of a limit, from where on nothing should be left to chance
+_NEARLY = 0.9  # the share of a limit from which on it counts as nearly reached
 
 
 def removal_lines(recorded: Sequence[Recorded]) -> tuple[str, ...]:
-    """The steps of `state: absent` for what is in the record, without a look at the machine: the plan for nothing wanted."""
+    """The steps that `state: absent` would take for what the journal records, without reading the machine."""
     as_made = State(tuple(recorded), {record.key: record.original for record in recorded}, ())
     return tuple(f"{step.verb} {step.title}" for step in plan_resources((), as_made, policy=Policy.UNDO).steps)
 
 
 def failures_answer(present: Mapping[str, str]) -> Answer:
-    """FAILURES, by what was found of each present failure mode, by its id."""
+    """The answer to FAILURES. `present` maps the id of each failure mode that was found to what was found."""
     how = "each known failure mode, compared with the state of the host"
     if present:
         lines = tuple(f"{id}: {text}" for id, text in present.items())
@@ -37,7 +37,7 @@ def failures_answer(present: Mapping[str, str]) -> Answer:
 
 
 def distribution(name: str, buckets: tuple[Bucket, ...], how: str) -> Figure:
-    """A distribution of seconds, for which its 99th percentile stands."""
+    """A distribution of seconds, represented by its 99th percentile."""
     return Figure(name, quantile(buckets, 0.99), "s", how, buckets=buckets)
 
 
@@ -47,13 +47,13 @@ def pluralize(number: int, noun: str) -> str:
 
 
 def unknown_reading(feature: str, error: BallastError, how: str) -> Reading:
-    """Of a machine that does not even say whether the feature is on."""
+    """The reading of a machine on which not even ENABLED can be determined."""
     return Reading(feature, {ENABLED: Answer(UNKNOWN, error.in_one_line, how, error.remedy)})
 
 
 @dataclass(frozen=True)
 class OpenFiles:
-    """Of one process: sockets count too. None where it cannot be read."""
+    """The open files, including sockets, of one process. None for a number that cannot be read."""
 
     process: str  # as the operator knows it: "containerd"
     pid: Optional[int]
@@ -82,7 +82,7 @@ class OpenFiles:
 
 
 def read_open_files(host: Host, process: str, pid: Optional[int]) -> OpenFiles:
-    """Who may not look at the process finds nothing."""
+    """The numbers are None where this user may not inspect the process."""
     if pid is None:
         return OpenFiles(process, None, None, None)
     try:

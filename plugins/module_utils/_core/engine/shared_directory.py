@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Directories of a host that several labs use, none of which owns them."""
+"""Directories of a host that several labs share and none owns."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SECONDS = 30
 
 
 class SharedDirectoryKind:
-    """`PATH HOLDER`: the first holder makes the directory where it is absent, the last one that leaves removes what the
-    first one made, if nothing else is in it by then.
+    """Target `PATH HOLDER`. The first holder makes the directory if it is absent; the last holder removes what the first one
+    made, if it is empty by then.
 
-    For a mount point that order is needed: rmdir(2) of a directory on which another namespace mounts detaches it there.
+    That order matters for a mount point: rmdir(2) of a directory detaches what other namespaces have mounted on it.
     """
 
     def read(self, ctx: Context[Any], target: str) -> Value:
@@ -34,7 +34,7 @@ class SharedDirectoryKind:
         return {} if ctx.host.stat(path) else {"lacking": True}
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
-        if after != {}:  # what a removal asks for where a part was there before the first run
+        if after != {}:  # not so for a removal or undo of a part that existed before the first run
             self.remove(ctx, target, before)
             return
         path, holder = target.split(" ", 1)
@@ -57,7 +57,7 @@ class SharedDirectoryKind:
         if entry["made"] and _is_mount(ctx.host, path):
             ctx.host.run(["umount", path], timeout=_SECONDS)  # `ip netns` mounts its directory
         _remove_empty(ctx.host, path, top=entry["made"])
-        ctx.host.remove(_entry_path(path))  # after the directory, which without it would be nobody's
+        ctx.host.remove(_entry_path(path))  # last: without this entry, nobody would own the directory
         _remove_empty(ctx.host, HOLDERS, top=os.path.dirname(HOLDERS))
 
     def _entry(self, host: Host, path: str) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _entry_path(path: str) -> str:
 
 
 def _absent_part(host: Host, path: str) -> str:
-    """The uppermost directory of `path` that does not exist yet; "" when all of them exist."""
+    """The topmost directory of `path` that does not exist yet; "" if all of them exist."""
     absent = ""
     while path != "/" and host.stat(path) is None:
         absent, path = path, os.path.dirname(path)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Waiting: for an observed condition, with a deadline, ending at once when it can no longer come true."""
+"""Waits for an observed condition, up to a deadline; fails at once when it can no longer become true."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .events import Progress
 
 T = TypeVar("T")
 
-_TELL_EVERY = 2.0  # seconds between two tellings of one unchanged reason
+_TELL_EVERY = 2.0  # seconds between two reports of the same reason
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Ready(Generic[T]):
 
 @dataclass(frozen=True)
 class Pending:
-    reason: str  # what was observed, not what is wished for: "container runtime network not ready"
+    reason: str  # what was observed, not what is awaited: "container runtime network not ready"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ def wait(
     deadline_seconds: float,
     interval: float = 0.1,
 ) -> T:
-    """The value of the first Ready. PeerError when it is Impossible or the deadline passes, with the last reason."""
+    """The value of the first Ready. PeerError, with the last reason, if the condition is Impossible or the deadline
+    passes."""
     start = host.monotonic()
     last_reason, told_at = "", start - _TELL_EVERY
     while True:
@@ -67,8 +68,8 @@ def wait(
 
 
 def wait_until(host: Host, condition: Callable[[], T], *, seconds: float, interval: float = 0.1) -> T:
-    """The first true value of `condition`, or its last value when `seconds` have passed. It tells nobody and raises nothing:
-    for a short wait whose end its caller judges."""
+    """The first true value of `condition`, or its last value after `seconds`. Emits no events and raises nothing: for short
+    waits whose outcome the caller judges."""
     deadline = host.monotonic() + seconds
     while True:
         value = condition()

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reading what others write, in pieces, to a cap and to a deadline: pipes of a command, files, unix sockets, JSON.
+"""Reads untrusted data in pieces, up to a limit and a deadline: pipes of a command, files, unix sockets, JSON.
 
-What passes its cap is an error, `core-too-large`, and never a silently cut text: half of a list is a wrong answer.
-Memory stays near the cap.
+Exceeding a limit is an error, `core-too-large`; data is never truncated silently, since half a list is a wrong answer.
+Memory use stays near the limit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..text.host_messages import MESSAGES
 from .host import Host
 
 PIECE = 2**16
-_LOOK_SECONDS = 0.25  # between two looks at whether a command has ended whose output somebody else holds open
+_LOOK_SECONDS = 0.25  # interval of checks whether a command has ended while another process holds its output open
 _GRACE_SECONDS = 1.0  # for the rest of its output after it has ended
 
 
@@ -54,7 +54,7 @@ def too_large_error(what: str, limit: int) -> HostError:
 
 
 class Piped(Protocol):
-    """A `subprocess.Popen` with three pipes, as far as it is needed here."""
+    """The parts of `subprocess.Popen`, with three pipes, that are needed here."""
 
     pid: int
     stdin: Optional[IO[bytes]]
@@ -65,18 +65,17 @@ class Piped(Protocol):
 class Output(NamedTuple):
     stdout: bytearray
     stderr: bytearray
-    held: bool  # the process has ended, and another one, which it left behind, holds its output open
+    held: bool  # the process has ended, but a process that it left behind holds its output open
 
 
 class PassedCap(Exception):
-    """A process printed more than the cap on the stream that this names."""
+    """A process printed more than the limit on the stream named here."""
 
 
 def exchange(process: Piped, data: bytes, *, deadline: Deadline, limit: int) -> Output:
-    """Give `data` to the process and take what it prints until it closes its output, or ends and leaves it to another.
+    """Send `data` to the process and read its output until it closes it, or ends while another process holds it open.
 
-    PassedCap for more than `limit` bytes of a stream, TimeoutError at the deadline. It neither signals the process nor
-    reaps it.
+    PassedCap for more than `limit` bytes on a stream, TimeoutError at the deadline. Neither signals nor reaps the process.
     """
     if process.stdin is None or process.stdout is None or process.stderr is None:
         raise ValueError("a process without pipes cannot be read")
@@ -113,15 +112,15 @@ def exchange(process: Piped, data: bytes, *, deadline: Deadline, limit: int) -> 
 
 
 def has_ended(pid: int) -> bool:
-    """Whether our child process has ended. It is not reaped, so its number, and that of its group, stay its own."""
+    """Whether our child process has ended. It is not reaped, so its pid and process group cannot be reused."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:  # the kernel reaps it, where SIGCHLD is ignored
+    except ChildProcessError:  # with SIGCHLD ignored, the kernel has reaped it
         return True
 
 
 def _give(descriptor: int, left: memoryview) -> memoryview:
-    """What is still to be given; nothing where the process takes no more."""
+    """Write a piece; returns the data still to be written, empty if the process reads no more."""
     try:
         return left[os.write(descriptor, left[:PIECE]) :]
     except BlockingIOError:
@@ -131,7 +130,7 @@ def _give(descriptor: int, left: memoryview) -> memoryview:
 
 
 def _take(descriptor: int, into: bytearray, name: str, limit: int) -> bool:
-    """The next piece. False at the end."""
+    """Read a piece; returns False at the end of the stream."""
     try:
         piece = os.read(descriptor, PIECE)
     except BlockingIOError:
@@ -146,13 +145,13 @@ def _take(descriptor: int, into: bytearray, name: str, limit: int) -> bool:
 
 
 class NotAFile(OSError):
-    """A directory, a pipe, a device, a socket; a link where none is followed."""
+    """A directory, pipe, device or socket; or a link, if links are not followed."""
 
 
 @contextmanager
 def open_file(path: str, *, follow: bool = True) -> Iterator[IO[bytes]]:
-    """A regular file. OSError for anything else: a pipe would block us, and a device may act on being opened."""
-    # O_PATH touches nothing; through it, the file that was looked at is the one that is read.
+    """Open a regular file. OSError for anything else: a pipe would block us, and a device may act on being opened."""
+    # O_PATH has no side effects; the file that was checked is then opened through it.
     place = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     try:
         kind = stat.S_IFMT(os.fstat(place).st_mode)
@@ -160,7 +159,7 @@ def open_file(path: str, *, follow: bool = True) -> Iterator[IO[bytes]]:
             raise NotAFile(errno.EISDIR, os.strerror(errno.EISDIR))
         if kind != stat.S_IFREG:
             raise NotAFile(errno.EINVAL, f"it is {_KINDS[kind]}, not a file")
-        # Without O_NONBLOCK, one who holds a lease on the file makes us wait for it.
+        # Without O_NONBLOCK, a process that holds a lease on the file could make us wait.
         descriptor = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError as error:
         if os.path.isdir("/proc/self/fd"):
@@ -173,7 +172,7 @@ def open_file(path: str, *, follow: bool = True) -> Iterator[IO[bytes]]:
 
 
 def read_file(path: str, *, limit: int) -> bytes:
-    """The whole of a regular file. HostError `core-too-large`, or OSError."""
+    """The content of a regular file. OSError, or HostError `core-too-large` beyond `limit` bytes."""
     with open_file(path) as file:
         if os.fstat(file.fileno()).st_size > limit:
             raise too_large_error(path, limit)
@@ -181,7 +180,7 @@ def read_file(path: str, *, limit: int) -> bytes:
 
 
 def read_end(path: str, limit: int) -> bytes:
-    """The last `limit` bytes of a regular file, of one that grows meanwhile too. No link is followed."""
+    """The last `limit` bytes of a regular file, even one that is still growing. Links are not followed."""
     with open_file(path, follow=False) as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - limit))
         data = bytearray()
@@ -194,7 +193,7 @@ def read_end(path: str, limit: int) -> bytes:
 
 
 def read_pieces(file: Optional[IO[bytes]]) -> Iterator[bytes]:
-    """To its end; none of a missing file."""
+    """The pieces of a file up to its end; none if there is no file."""
     while file is not None:
         piece = file.read(PIECE)
         if not piece:
@@ -203,7 +202,7 @@ def read_pieces(file: Optional[IO[bytes]]) -> Iterator[bytes]:
 
 
 def file_sha256(host: Host, path: str) -> Optional[str]:
-    """None where there is no such file."""
+    """The hexadecimal SHA-256 of a file; None if it does not exist."""
     digest = hashlib.sha256()
     with host.reading(path) as file:
         if file is None:
@@ -237,8 +236,8 @@ _KINDS = {
 
 
 def read_socket(path: str, *, timeout: float, limit: int) -> bytes:
-    """What a listener on the unix socket `path` says to a client, until it closes. OSError where none does or it does
-    not come to an end within `timeout` seconds, HostError `core-too-large`."""
+    """What a listener on the unix socket `path` sends until it closes the connection. OSError if nothing listens or it takes
+    more than `timeout` seconds; HostError `core-too-large` beyond `limit` bytes."""
     deadline = Deadline(timeout)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(deadline.seconds_left())

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the cgroups of this machine are."""
+"""Paths of cgroups on this machine."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .host import Host
 
 
 def slice_unit(cgroup: str) -> str:
-    """`ballast-lab-n1` is `ballast-lab-n1.slice`, which systemd nests in ballast.slice and ballast-lab.slice."""
+    """The systemd unit of a cgroup: `ballast-lab-n1.slice`, which systemd nests in ballast.slice and ballast-lab.slice."""
     return f"{cgroup}.slice"
 
 
 def cgroup_hierarchies(host: Host) -> list[str]:
-    """Mount points of the hierarchies that our cgroups are made in: those of v1, then that of v2, which runc uses too."""
+    """The mount points in which our cgroups are made: the v1 hierarchies, then v2, which runc uses too."""
     mounts = (host.read("/proc/self/mounts") or b"").decode().splitlines()
     rows = [line.split() for line in mounts]
     v1 = [row[1] for row in rows if row[2] == "cgroup" and row[1].startswith("/sys/fs/cgroup/")]
@@ -30,7 +30,7 @@ def cgroup_hierarchies(host: Host) -> list[str]:
 
 
 def cgroup_directories(host: Host, cgroup: str) -> list[str]:
-    """Those of a cgroup, one in each hierarchy. Under systemd its slice lies in the slices that its name begins with."""
+    """The directories of a cgroup, one per hierarchy. Under systemd a slice lies inside the slices named by its prefixes."""
     levels = cgroup.split("-")
     slices = [slice_unit("-".join(levels[: depth + 1])) for depth in range(len(levels))]
     place = os.path.join(*slices) if host.is_systemd() else cgroup

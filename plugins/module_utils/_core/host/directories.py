@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Directories that we make, those for the time of one job, and their removal."""
+"""Creation and removal of directories, including temporary work directories."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from .local_files import host_error, mounted_error, mounts_in
 from .local_tree import remove_all_but_mark
 from .safe_path import Place, check_directory, open_error, owner_error, place_of
 
-WORK_MARK = ".ballast-work"  # in each directory of a job: we made it, and may remove it with all that is in it
+WORK_MARK = ".ballast-work"  # in each work directory: we made it, and may remove it with its content
 _MODE = 0o755
 _OPENED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_TREE_ATTEMPTS = 10  # removals of a tree that something else adds entries to at the same time
+_TREE_ATTEMPTS = 10  # attempts to remove a tree while another process adds entries to it
 
 
 def make_directory(path: str, mode: Optional[int]) -> None:
-    """`path`, with those above it. One that exists keeps its mode, except where another `mode` is given and it is ours."""
+    """Make `path` and its parents. An existing directory keeps its mode, unless `mode` is given and the directory is
+    ours."""
     with place_of(path, follow=True, make=True) as place:
         made = True
         try:
@@ -68,7 +69,7 @@ def remove_tree(path: str) -> None:
         status = place.lstat()
         if status is None:
             return
-        if not stat.S_ISDIR(status.st_mode):  # rmtree's own words for a link have no error number
+        if not stat.S_ISDIR(status.st_mode):  # for a symlink, rmtree raises an OSError without an errno
             raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         below = mounts_in(path)
         if below:
@@ -78,10 +79,10 @@ def remove_tree(path: str) -> None:
 
 @contextmanager
 def work_directory(parent: str, name: str) -> Iterator[str]:
-    """A new directory in `parent` that only this user may enter, with a name that nobody can guess. It is removed at the end.
+    """A new directory in `parent` with an unguessable name, which only this user may enter. It is removed at the end.
 
-    It is locked as long as this process lives. One with the same `name` that carries our mark and is not locked was left by a
-    killed run, and is removed first.
+    It is locked while this process lives. A directory with the same `name` and our mark that is not locked was left by a
+    killed run and is removed first.
     """
     prefix = f".ballast-{name}."
     with ExitStack() as held:
@@ -103,13 +104,13 @@ def work_directory(parent: str, name: str) -> Iterator[str]:
 
 
 def _make_work(place: Place, prefix: str) -> tuple[str, int]:
-    """Its name, and a descriptor that holds its lock."""
+    """Its name, and the descriptor that holds its lock."""
     while True:
         name = f"{prefix}{os.urandom(8).hex()}"
         os.mkdir(name, 0o700, dir_fd=place.descriptor)
         try:
             held = _lock_entry(place, name)
-        except (FileNotFoundError, BlockingIOError):  # another run took it for one that was left
+        except (FileNotFoundError, BlockingIOError):  # another run took it for a leftover
             continue
         os.close(os.open(WORK_MARK, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=held))
         return name, held
@@ -122,19 +123,20 @@ def _remove_left(place: Place, prefix: str) -> None:
     finally:
         os.close(listed)
     for name in names:
-        with suppress(OSError):  # it is in use, or another run removes it too
+        with suppress(OSError):  # in use, or another run is removing it
             held = _lock_entry(place, name)
             try:
                 if WORK_MARK in os.listdir(held):
                     _remove_tree(place, name)
-                else:  # killed before the mark, or not ours
+                else:  # its maker was killed before it wrote the mark, or it is not ours
                     os.rmdir(name, dir_fd=place.descriptor)
             finally:
                 os.close(held)
 
 
 def _lock_entry(place: Place, name: str) -> int:
-    """OSError where it is not a directory of this user's, or another process holds it, or it was removed meanwhile."""
+    """A descriptor that holds the lock of the directory. OSError if it is no directory of this user, is locked by another
+    process, or has been removed."""
     held = os.open(name, _OPENED, dir_fd=place.descriptor)
     try:
         if os.fstat(held).st_uid != os.geteuid():
@@ -151,17 +153,17 @@ def _lock_entry(place: Place, name: str) -> int:
 
 def _remove_tree(place: Place, name: str) -> None:
     path = (
-        f"/proc/self/fd/{place.descriptor}/{name}"  # the directory that was checked, whatever its path leads to by now
+        f"/proc/self/fd/{place.descriptor}/{name}"  # the directory that was checked, wherever its path may lead by now
     )
     for _attempt in range(_TREE_ATTEMPTS):
         try:
             remove_all_but_mark(path)
             shutil.rmtree(path)
             return
-        except FileNotFoundError:  # an entry vanished while we looked, not of necessity the directory itself
+        except FileNotFoundError:  # an entry vanished meanwhile, not necessarily the directory itself
             if not os.path.lexists(path):
                 return
         except OSError as error:
-            if error.errno != errno.ENOTEMPTY:  # an entry was added while we removed
+            if error.errno != errno.ENOTEMPTY:  # ENOTEMPTY: an entry was added meanwhile
                 raise
     raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))

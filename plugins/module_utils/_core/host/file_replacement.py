@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""New content for a file, in one step: a file of our own, which is as we say, or somebody else's, which stays as it was.
+"""Replaces the content of a file atomically: a file of our own, with the attributes we give it, or someone else's, which
+keeps its own.
 
-Both are written beside the old file under a name that nobody can guess, and renamed. Readers see the old content or the new.
+Both are written next to the old file under an unguessable name and renamed. Readers see either the old or the new content.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from .safe_path import Place, kind_of, not_a_file_error, open_own, place_of
 from .selinux import ATTRIBUTE, policy_label
 
 _OTHERS_WRITE = 0o022
-_OF_CONTENT = ("security.evm", "security.ima")  # sums over the old content, which the kernel makes again
-_NONE = (errno.ENOTSUP, errno.ENODATA)  # a filesystem without attributes; one that went meanwhile
+_OF_CONTENT = ("security.evm", "security.ima")  # checksums of the old content; the kernel computes them again
+_NONE = (errno.ENOTSUP, errno.ENODATA)  # a filesystem without attributes; an attribute that has been removed meanwhile
 
 
 def write_file(path: str, data: Union[bytes, Iterable[bytes]], *, mode: int) -> None:
-    """A file of our own, with the label that SELinux' policy has for it. A link in its place is replaced, and what that leads to is left alone."""
+    """Write a file of our own, with the label that the SELinux policy gives its path. A link at `path` is replaced; its
+    target is not touched."""
     with place_of(path) as place:
-        # Not that of the temporary name, which is the directory's.
+        # The label for the temporary name would be that of the directory.
         label = policy_label(place.path, stat.S_IFREG | mode)
 
         def finish(new: int) -> None:
@@ -39,8 +41,8 @@ def write_file(path: str, data: Union[bytes, Iterable[bytes]], *, mode: int) -> 
 
 
 def set_aside(path: str, status: os.stat_result, *, mode: int) -> int:
-    """Give the file `path`, which is `found`, the name `path`.1, and make an empty one in its place. Its descriptor, to append.
-    Nothing has changed where that fails. OSError where `path` is another file by now."""
+    """Rename the file `path`, whose stat is `status`, to `path`.1 and put an empty file in its place. Returns a descriptor
+    to append to the new file. On failure nothing has changed. OSError if `path` is another file by now."""
     made = open_own(f"{path}.new", os.O_WRONLY | os.O_APPEND, mode)
     try:
         os.ftruncate(made, 0)
@@ -59,8 +61,9 @@ def set_aside(path: str, status: os.stat_result, *, mode: int) -> int:
 
 
 def replace_file(path: str, data: bytes) -> None:
-    """Somebody else's file, where a link leads to it too, with its owner, group, mode and extended attributes; others than its
-    owner lose the right to write. HostError where it is no file, OSError where it is absent or one of these cannot be kept."""
+    """Replace the content of someone else's file, also through a link. Owner, group, mode and extended attributes are kept,
+    except that only the owner may still write. HostError if it is not a regular file; OSError if it is absent or an
+    attribute cannot be kept."""
     with place_of(path, follow=True) as place:
         old = os.open(place.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.descriptor)
         try:
@@ -77,13 +80,13 @@ def replace_file(path: str, data: bytes) -> None:
                 os.fchown(new, status.st_uid, status.st_gid)
             for name, value in attributes.items():
                 os.setxattr(new, name, value)
-            os.fchmod(new, stat.S_IMODE(status.st_mode) & ~_OTHERS_WRITE)  # last: an access list sets bits of the mode
+            os.fchmod(new, stat.S_IMODE(status.st_mode) & ~_OTHERS_WRITE)  # last: setting an ACL changes mode bits
 
         _write_beside(place, data, as_it_was)
 
 
 def link(path: str, to: str) -> None:
-    """A symbolic link that replaces an existing file or link."""
+    """Make a symbolic link, replacing an existing file or link."""
     with place_of(path) as place:
         temporary = _unguessable()
         os.symlink(to, temporary, dir_fd=place.descriptor)
@@ -105,7 +108,7 @@ def _write_beside(place: Place, data: Union[bytes, Iterable[bytes]], finish: Cal
         _unlink(place, temporary)
         raise
     _rename(place, temporary)
-    # Else a power cut could bring the former file back, such as a journal with the run that has just ended.
+    # Without this, a power cut could bring back the old file, such as a journal that still contains a run that has ended.
     directory = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place.descriptor)
     try:
         os.fsync(directory)
@@ -117,14 +120,14 @@ def _set_label(opened: int, label: bytes) -> None:
     try:
         os.setxattr(opened, ATTRIBUTE, label)
     except OSError as error:
-        if error.errno != errno.ENOTSUP:  # a filesystem that was mounted with one label for all
+        if error.errno != errno.ENOTSUP:  # ENOTSUP: a filesystem mounted with one label for all files
             raise
 
 
 def _rename(place: Place, temporary: str) -> None:
     try:
         os.replace(temporary, place.name, src_dir_fd=place.descriptor, dst_dir_fd=place.descriptor)
-    except BaseException:  # also when interrupted; gone already when that came after the replacement
+    except BaseException:  # including an interrupt; if that came after the rename, the file is gone already
         _unlink(place, temporary)
         raise
 
@@ -139,7 +142,8 @@ def _unguessable() -> str:
 
 
 def _attributes(opened: int) -> dict[str, bytes]:
-    """By name. The descriptor is one that cannot be read from, so they are asked for by its name in /proc."""
+    """The extended attributes by name. `opened` is an O_PATH descriptor, which cannot be read from, so its path in /proc is
+    used."""
     path = f"/proc/self/fd/{opened}"
     attributes: dict[str, bytes] = {}
     try:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Python's garbage collector, where it only costs."""
+"""Pauses Python's garbage collector where it costs time and finds nothing."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_NEVER = 2**31 - 1  # collections of younger values
+_NEVER = 2**31 - 1  # collections of younger generations
 
 
 class _Pauses:
-    """Of all threads: the collector is on again when the last one has ended."""
+    """Nested or concurrent pauses of all threads: the collector is enabled again when the last one ends."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._count = 0
-        self._enabled = True  # before the first one
+        self._enabled = True  # its state before the first pause
 
     def begin(self) -> None:
         with self._lock:
@@ -42,8 +42,8 @@ _PAUSES = _Pauses()
 
 @contextmanager
 def pause_collection() -> Iterator[None]:
-    """For work that makes many values and keeps them. The collector walks through all there are each time their number
-    has grown by a quarter, and finds nothing: of a snapshot of 10,000 Services that is half of the time."""
+    """For work that creates many values and keeps them. The collector would scan all of them each time their number has
+    grown by a quarter, and find nothing: half of the time for a snapshot of 10,000 Services."""
     _PAUSES.begin()
     try:
         yield
@@ -53,7 +53,7 @@ def pause_collection() -> Iterator[None]:
 
 @contextmanager
 def keep_values() -> Iterator[None]:
-    """For work whose values stay until the process ends: the collector never walks through them, also not as it ends."""
+    """For work whose values live until the process ends: the collector never scans them, not even at exit."""
     with pause_collection():
         yield
         gc.freeze()
@@ -61,9 +61,9 @@ def keep_values() -> Iterator[None]:
 
 @contextmanager
 def collect_rarely(seconds: float, *, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[], None]]:
-    """For a program whose values are replaced all the time. Automatically the collector walks through all of them each time a
-    quarter of them is new, while every thread waits, and finds nothing. Here it does that when the yielded function is called and
-    the last time was `seconds` ago; young values are collected as ever."""
+    """For a program whose values are replaced all the time. By default the collector scans everything each time a quarter of
+    the values is new, while every thread waits, and finds nothing. Within this context, a full collection happens only when
+    the yielded function is called and the last one was `seconds` ago. Young generations are collected as usual."""
     thresholds = gc.get_threshold()
     due = clock() + seconds
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What `LocalHost` is made of where the standard library leaves a gap, and the errors of a machine."""
+"""File functions of `LocalHost` that the standard library lacks, and the errors of a machine."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ HOLDER_BYTES = 32
 
 
 def lock_file(path: str) -> int:
-    """A descriptor of `path` that holds its lock. What is in the file stays.
+    """A descriptor of `path` that holds its lock. The content of the file is kept.
 
-    Who removes a lock file holds it while doing so. A process that had opened it before then locks a file without a name,
-    and must begin again, or two would hold "the" lock.
+    A process removes a lock file only while holding its lock. A process that opened the file before that locks a file
+    without a name, and must start over; otherwise two processes would hold "the" lock.
     """
     while True:
         try:
@@ -48,7 +48,7 @@ def lock_file(path: str) -> int:
 
 
 def mark_lock(path: str, descriptor: int) -> None:
-    """Write our id into a lock file, which holds an id or nothing. Another file of the same name is not emptied."""
+    """Write our pid into a lock file. A file with any content but a pid is not a lock file and is not changed."""
     content = os.pread(descriptor, HOLDER_BYTES + 1, 0)
     if len(content) > HOLDER_BYTES or (content.strip() and not content.strip().isdigit()):
         raise not_a_lock_error(path)
@@ -57,7 +57,7 @@ def mark_lock(path: str, descriptor: int) -> None:
 
 
 def write_all_or_nothing(descriptor: int, data: bytes) -> None:
-    """A full disk takes a part of a write and refuses the rest: the part is then cut off again."""
+    """Write everything or nothing: on a full disk part of the data may have been written, and is cut off again."""
     before = os.fstat(descriptor).st_size
     left = memoryview(data)
     try:
@@ -100,7 +100,7 @@ def host_error(verb: str, path: str, error: OSError) -> HostError:
     if error.errno in (errno.EACCES, errno.EPERM) and os.geteuid() != 0:
         return not_root_error(f"cannot {verb} {path}", found=reason)
     id = f"core-{errno.errorcode.get(error.errno or 0, 'os').lower()}"
-    row = id if id in MESSAGES.rows else "core-os"  # for the names of the kernel that have no row
+    row = id if id in MESSAGES.rows else "core-os"  # the kernel's error names that have no row of their own
     return HostError(**{**MESSAGES.texts(row, found=reason, verb=verb, path=path), "id": id})
 
 

@@ -58,8 +58,8 @@ from .safe_path import check_trusted, kind_of, not_a_file_error, open_own, place
 from .sockets import listed_listeners
 
 _SPAWN_SECONDS = 30
-_KILLED_SECONDS = 10  # for the kernel to end a process; one that hangs in it is left to it
-_UMASK = 0o022  # of commands: other users read what they make for nodes and pods, whatever the umask of the caller
+_KILLED_SECONDS = 10  # for the kernel to end a process; after that it is abandoned
+_UMASK = 0o022  # of commands: files for nodes and pods must be readable by other users, whatever the caller's umask
 
 
 class LocalHost:
@@ -78,7 +78,8 @@ class LocalHost:
         writes: Optional[int] = None,
     ) -> Completed:
         try:
-            # A node instance has a root directory of its own, which systemctl takes for a chroot: it would do nothing, with status 0.
+            # A node instance has its own root directory, which systemctl takes for a chroot, where it does nothing and
+            # returns 0.
             process = subprocess.Popen(
                 list(argv),
                 stdin=subprocess.PIPE,
@@ -101,7 +102,7 @@ class LocalHost:
                 with suppress(ProcessLookupError):
                     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (writes, writes))
             output = exchange(process, stdin, deadline=deadline, limit=limit)
-            if output.held:  # by what it left behind
+            if output.held:  # by a process that it left behind
                 _end_group(process.pid)
             process.wait(timeout=deadline.seconds_left())
         except (TimeoutError, subprocess.TimeoutExpired) as error:
@@ -111,13 +112,13 @@ class LocalHost:
         except PassedCap as error:
             raise too_large_error(f"{error} of {shlex.join(argv)}", limit) from error
         finally:
-            if process.returncode is None:  # also after an interrupt: no process of this run outlives it
+            if process.returncode is None:  # also after an interrupt: no process outlives its run
                 _end_group(process.pid)
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=_KILLED_SECONDS)
             for stream in (process.stdin, process.stdout, process.stderr):
-                if stream is not None:  # not read to its end: a daemon that it started may hold the other side
-                    with suppress(BrokenPipeError):  # what it did not take
+                if stream is not None:  # not read to the end: a daemon that it started may hold the other end open
+                    with suppress(BrokenPipeError):  # input that it did not read
                         stream.close()
         done = Completed(
             argv=tuple(argv),
@@ -137,8 +138,8 @@ class LocalHost:
         except OSError as error:
             raise host_error("open", log, error) from error
         try:
-            # A short-lived process in between: the daemon's parent becomes init, so nobody here has to reap it. It prints the daemon's
-            # line of proc_pid_stat(5): while that parent lives, the pid can be of no other process.
+            # Through a short-lived process: the daemon's parent becomes init, so nobody here has to reap it. That process
+            # prints the daemon's line of proc_pid_stat(5): while it lives, the pid cannot be reused.
             starter = subprocess.run(
                 [sys.executable, "-IS", "-c", inspect.getsource(detached_program), *argv],
                 stdin=subprocess.DEVNULL,
@@ -190,7 +191,7 @@ class LocalHost:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            # Entries of /proc vanish between open and read when the process ends.
+            # Files of /proc vanish between open and read when the process ends.
             if error.errno == errno.ESRCH:
                 return None
             raise host_error("read", path, error) from error
@@ -202,7 +203,7 @@ class LocalHost:
             return None
         except OSError as error:
             raise host_error("read", path, error) from error
-        return self.read(path, limit=limit)  # nobody else can put another file in its place
+        return self.read(path, limit=limit)  # nobody else can replace the file
 
     def read_end(self, path: str, limit: int) -> Optional[bytes]:
         try:
@@ -250,7 +251,7 @@ class LocalHost:
 
     def write_kernel_file(self, path: str, text: str) -> None:
         try:
-            # Never made when absent, and written at once: the kernel takes each write for a whole value.
+            # Never created when absent, and written in one call: the kernel takes each write for a complete value.
             descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 mode = os.fstat(descriptor).st_mode
@@ -258,7 +259,7 @@ class LocalHost:
                     raise not_a_file_error(path, kind_of(mode))
                 if stat.S_ISREG(mode):
                     os.ftruncate(descriptor, 0)
-                # From Linux 6.16 on, a limit of memory that is written without blocking gives nothing back (memory.high, memory.max).
+                # Since Linux 6.16, a non-blocking write to memory.high or memory.max does not reclaim memory.
                 os.set_blocking(descriptor, True)
                 os.write(descriptor, text.encode())
             finally:
@@ -314,14 +315,14 @@ class LocalHost:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            if error.errno in (errno.EINVAL, errno.ESRCH):  # no link; of a process that has ended
+            if error.errno in (errno.EINVAL, errno.ESRCH):  # not a link; a link of a process that has ended
                 return None
             raise host_error("read link", path, error) from error
 
     def listdir(self, path: str) -> list[str]:
         try:
             return sorted(os.listdir(path))
-        except (FileNotFoundError, NotADirectoryError, ProcessLookupError):  # the last: of a process that has ended
+        except (FileNotFoundError, NotADirectoryError, ProcessLookupError):  # ProcessLookupError: the process has ended
             return []
         except OSError as error:
             raise host_error("list", path, error) from error
@@ -349,7 +350,7 @@ class LocalHost:
             gid=status.st_gid,
             size=status.st_size,
             mtime=status.st_mtime,
-            # The time of the last change (ctime) is the kernel's alone to set.
+            # Only the kernel can set the change time (ctime).
             version=f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}",
         )
 
@@ -364,7 +365,7 @@ class LocalHost:
     def tcp_listeners(self) -> list[Socket]:
         try:
             return socket_diag.read_listeners()
-        except OSError:  # no inet_diag in this kernel, or no netlink in this sandbox
+        except OSError:  # this kernel lacks inet_diag, or this sandbox forbids netlink
             return listed_listeners(self)
 
     def free_bytes(self, path: str) -> int:
@@ -387,7 +388,7 @@ class LocalHost:
         timeout: float = 10,
         limit: int = BODY_LIMIT,
     ) -> Response:
-        from . import web  # with TLS behind it, which most modules never need, and which takes long to import
+        from . import web  # imports TLS, which is slow and which most modules never need
 
         credentials = web.Tls(ca, cert, key, peer)
         return web.request(url, credentials, method=method, body=body, headers=headers, timeout=timeout, limit=limit)
@@ -432,6 +433,6 @@ class LocalHost:
 
 
 def _end_group(leader: int) -> None:
-    """A process that is not reaped, and what it started in its group: the number is still its own."""
+    """Kill a process that is not reaped yet, and its process group: the number cannot have been reused."""
     with suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What `LocalHost` knows of processes.
+"""The process functions of `LocalHost`.
 
-Each is read through one open directory of /proc, which goes on to stand for that process when its pid is given to another
-one: what is read there afterwards is an error, never something of the other process.
+Each process is read through one open directory of /proc. That directory keeps referring to the same process even if its pid
+is reused: reading from it then fails, and never returns data of another process.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .host import Process, ProcessId
 from .local_files import host_error
 from .rooted import open_below, path_below
 
-_STATUS_BYTES = 64 * 2**10  # of a file of /proc that the kernel writes
-_WORDS_BYTES = 2 * 2**20  # of a command or an environment, which the process writes
+_STATUS_BYTES = 64 * 2**10  # the most to read of a file whose content the kernel writes
+_WORDS_BYTES = 2 * 2**20  # the most to read of a command line or environment, which the process writes
 _GONE = (errno.ENOENT, errno.ESRCH)
 
 
@@ -36,7 +36,7 @@ class StatFields(NamedTuple):
 
 
 def stat_fields(line: bytes) -> StatFields:
-    """Of proc_pid_stat(5). The command's name, in parentheses, may hold anything, a parenthesis too."""
+    """Parse proc_pid_stat(5). The command name, in parentheses, may contain any character, including parentheses."""
     words = line.rpartition(b")")[2].split()
     return StatFields(words[0].decode(), int(words[1]), int(words[3]), int(words[19]))
 
@@ -55,7 +55,7 @@ def process(pid: int) -> Optional[Process]:
                 parent=stat.parent,
                 uids=tuple(int(uid) for uid in uids),
                 exe=_link(directory, "exe") or "",
-                # cgroups(7): hierarchy, controllers, path. A name may hold a colon.
+                # cgroups(7): hierarchy, controllers, path. The name of a cgroup may contain a colon.
                 cgroups=tuple(line.split(":", 2)[2] for line in cgroup.splitlines() if line.count(":") >= 2),
                 own_users=_is_own(directory, "ns/user"),
                 own_network=_is_own(directory, "ns/net"),
@@ -65,7 +65,7 @@ def process(pid: int) -> Optional[Process]:
         except (OSError, IndexError, StopIteration) as error:
             if isinstance(error, OSError) and error.errno not in _GONE:
                 raise host_error("read", f"/proc/{pid}", error) from error
-            return None  # it has ended meanwhile
+            return None  # it has ended in the meantime
 
 
 def read(identity: ProcessId, name: str) -> Optional[bytes]:
@@ -112,7 +112,7 @@ def resolve_below(identity: ProcessId, path: str) -> Optional[str]:
 
 @contextmanager
 def open_program(identity: ProcessId) -> Iterator[Optional[str]]:
-    """A path to the file that the process was started from, for as long as the context lasts; None where it is gone."""
+    """A path to the process's executable, valid within the context; None if the process is gone."""
     descriptor = None
     with _directory(identity.pid) as directory:
         if directory is not None and _is(directory, identity):
@@ -122,7 +122,7 @@ def open_program(identity: ProcessId) -> Iterator[Optional[str]]:
                 if error.errno not in _GONE:
                     raise host_error("open", f"/proc/{identity.pid}/exe", error) from error
     try:
-        # By our own pid: the child that becomes the program has the descriptor no longer.
+        # By our own pid: the child that becomes the program no longer has the descriptor.
         yield None if descriptor is None else f"/proc/{os.getpid()}/fd/{descriptor}"
     finally:
         if descriptor is not None:
@@ -131,12 +131,12 @@ def open_program(identity: ProcessId) -> Iterator[Optional[str]]:
 
 def send_signal(identity: ProcessId, number: int) -> bool:
     try:
-        # Held before we look whose it is: from here on it stands for one process, whatever becomes of the pid.
+        # Opened before the process is identified: from here on it refers to one process, even if the pid is reused.
         handle = os.pidfd_open(identity.pid)
     except OSError as error:
         if error.errno == errno.ESRCH:
             return False
-        if error.errno in (errno.ENOSYS, errno.EPERM):  # before Linux 5.3, or a sandbox that does not know it
+        if error.errno in (errno.ENOSYS, errno.EPERM):  # before Linux 5.3, or in a sandbox that does not know the call
             return _signal_by_number(identity, number)
         raise host_error("signal", f"process {identity.pid}", error) from error
     try:
@@ -168,7 +168,7 @@ def _signal_by_number(identity: ProcessId, number: int) -> bool:
 
 @contextmanager
 def _directory(pid: int) -> Iterator[Optional[int]]:
-    """Of a process in /proc; None where there is none."""
+    """A descriptor of the process's directory in /proc; None if there is no such process."""
     try:
         descriptor = os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -184,7 +184,7 @@ def _directory(pid: int) -> Iterator[Optional[int]]:
 
 @contextmanager
 def _root(identity: ProcessId) -> Iterator[Optional[int]]:
-    """The root directory that a process has; None where it is gone."""
+    """A descriptor of the process's root directory; None if the process is gone."""
     descriptor = None
     with _directory(identity.pid) as directory:
         if directory is not None and _is(directory, identity):
@@ -208,7 +208,7 @@ def _is(directory: int, identity: ProcessId) -> bool:
 
 
 def _is_own(directory: int, name: str) -> bool:
-    """Whether a namespace of it is ours. A kernel without such namespaces has one for all."""
+    """Whether the process is in our namespace `name`. A kernel without that type of namespace has a single one."""
     own = _link(None, f"/proc/self/{name}")
     return own is None or _link(directory, name) == own
 
@@ -216,14 +216,14 @@ def _is_own(directory: int, name: str) -> bool:
 def _has_own_root(directory: int) -> bool:
     try:
         return os.path.samestat(os.stat("root", dir_fd=directory), os.stat("/"))
-    except OSError:  # as for _link
+    except OSError:  # see _link
         return False
 
 
 def _link(directory: Optional[int], name: str) -> Optional[str]:
     try:
         return os.readlink(name, dir_fd=directory)
-    except OSError:  # a thread of the kernel has no program, and who may not look at a process sees none of its links
+    except OSError:  # a kernel thread, which has no executable; or this user may not inspect the process
         return None
 
 

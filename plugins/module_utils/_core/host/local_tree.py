@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Directories of `LocalHost` that carry our mark: it is there from the first moment to the last."""
+"""Marked directories, for `LocalHost`. The mark is in the directory from the first moment to the last."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .safe_path import place_of
 
 
 def make_marked(path: str, mark: bytes, mode: int) -> None:
-    """Make `path`, and those above it, with the mark in it. OSError where something has this path."""
+    """Make `path`, with the mark in it, and its parents. OSError if the path exists."""
     with place_of(path, make=True) as place:
         if place.lstat() is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
@@ -43,7 +43,7 @@ def _fill(directory: int, name: str, mark: bytes, mode: int) -> None:
 
 
 def remove_all_but_mark(path: str) -> None:
-    """A removal that is killed leaves the mark, by which the next one knows the directory."""
+    """Remove all content except the mark: if the removal is killed, the next one still recognizes the directory."""
     if not os.path.lexists(os.path.join(path, MARKER)):
         return
     for entry in list(os.scandir(path)):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Names of what the project makes on a machine. Every one begins with `ballast`, the mark by which it is ours."""
+"""Names of what the project makes on a machine. Each begins with `ballast`, which marks it as ours."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import hashlib
 import re
 
 MARK = "ballast"
-MARKER = f".{MARK}"  # the file in a directory that says that it is ours: ownership.py
-LINK_NAME_MAX = 15  # IFNAMSIZ less the closing NUL, linux/if.h
-STATE_DIRECTORY = f"/var/lib/{MARK}"  # what features keep is below it, where nobody says otherwise
-ENGINES_DIRECTORY = f"/var/cache/{MARK}/engines"  # what hosts keep to be quicker, and what tells nothing of them
+MARKER = f".{MARK}"  # the file that marks a directory as ours, see ownership.py
+LINK_NAME_MAX = 15  # IFNAMSIZ minus the terminating NUL, linux/if.h
+STATE_DIRECTORY = f"/var/lib/{MARK}"  # parent of the state directories of features, unless an option says otherwise
+ENGINES_DIRECTORY = f"/var/cache/{MARK}/engines"  # caches that speed up later runs; they record no state of the host
 # A lab or node name: a DNS label, since it becomes a Node name, a unit name and part of a link name.
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", re.ASCII)
-# By this link to `/` a node instance has its files once more, and nobody else has them so (`_instance/engine.py`).
+# A node instance has a second path to its own files, this link to `/`, which exists only there (`_instance/engine.py`).
 _ENTRY = re.compile(rf"\A/\.{MARK}-[^/]+(?=/)", re.ASCII)
 
 
@@ -30,17 +30,17 @@ def join_name(*parts: str) -> str:
 
 
 def entry(unit: str) -> str:
-    """`/.ballast-lab-n1`, of the instance `ballast-lab-n1`."""
+    """The link of the instance `ballast-lab-n1`: `/.ballast-lab-n1`."""
     return f"/.{unit}"
 
 
 def without_entry(path: str) -> str:
-    """A path in an instance as its host has it too: for what outlives the task."""
+    """The path without the instance's link, as it is valid on the host too: for paths that outlive the task."""
     return _ENTRY.sub("", path)
 
 
 def link_name(*parts: str) -> str:
-    """`ballast-lab-n1`, or where that is longer than a link's name may be, `ballast-` and a hash of it."""
+    """`ballast-lab-n1`, or `ballast-` and a hash where that exceeds the limit for link names."""
     name = join_name(*parts)
     if len(name) <= LINK_NAME_MAX:
         return name
@@ -49,5 +49,5 @@ def link_name(*parts: str) -> str:
 
 
 def run_directory(name: str) -> str:
-    """Of a lab or of a control plane: what ends with the boot."""
+    """The runtime directory of a lab or control plane; it is gone after a reboot."""
     return f"/run/{MARK}/{name}"

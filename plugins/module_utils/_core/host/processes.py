@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whose process is this? By its user, its program and its cgroup, which the kernel says; never by its command or its name,
-which any user's process chooses.
+"""Who owns a process? Its user, executable and cgroup decide, as the kernel reports them; never its command line or name,
+which any user's process can choose.
 
-user      all its user ids are one of root or of our users, in our own user namespace: only root starts such a process
-program   the file that it was started from
-service   the unit of systemd whose main process it is, in the unit's cgroup; or the child of the runsv of a directory
-pod       the uid of the pod in whose cgroup it is; which pod that is, the API knows
+    user        all its uids are one that is root's or ours, in our own user namespace: only root can start such a process
+    program     the executable it was started from
+    service     the systemd unit whose main process it is, in that unit's cgroup; or the child of a directory's runsv
+    pod         the uid of the pod in whose cgroup it is; the API knows which pod that is
 """
 
 from __future__ import annotations
@@ -22,22 +22,24 @@ from ..text.errors import HostError
 from .host import Host, Process, ProcessId
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_STATE, _SESSION, _START = 0, 3, 19  # fields of `stat`, counted from the one after the name
-# Of the programs that we start as users of their own (_vm/confine.py): numbers that nobody hands out. Source: systemd, docs/UIDS-GIDS.md.
+_STATE, _SESSION, _START = 0, 3, 19  # fields of `stat`, counted from the one after the command name
+# uids of the programs that we start as separate users (_vm/confine.py), from a range that nothing allocates. Source:
+# systemd, docs/UIDS-GIDS.md.
 OWN_UIDS = range(0x70000000, 0x80000000)
 _ROOT = 0
-_DELETED = " (deleted)"  # behind the path of a program whose file was replaced since
-_BUSYBOX = "busybox"  # has runit's programs too
+_DELETED = " (deleted)"  # follows the path of an executable whose file was replaced or removed
+_BUSYBOX = "busybox"  # may contain runit's programs too
 _LINKS = 40
-STARTED_FOR = "BALLAST_STARTED_FOR"  # in the environment of a process that starts modules: the process id of their run
-# The kubelet's own names, below its cgroupRoot: kubepods/QOS/podUID (cgroupfs), PREFIX-kubepods.slice/.../PREFIX-kubepods-QOS-
-# podUID.slice (systemd, which takes _ for -). The uid of a static pod is a digest. Source: kubelet/cm/cgroup_manager_linux.go.
+STARTED_FOR = "BALLAST_STARTED_FOR"  # environment variable of a process that starts modules: the pid of the Ansible run
+# Names that the kubelet uses below its cgroupRoot: kubepods/QOS/podUID (cgroupfs),
+# PREFIX-kubepods.slice/.../PREFIX-kubepods-QOS-podUID.slice (systemd, with _ for -). The uid of a static pod is a digest.
+# Source: kubelet/cm/cgroup_manager_linux.go.
 _PODS = re.compile(r"kubepods|(?:[^/]+-)?kubepods\.slice")
 _POD = re.compile(
     r"(?:[^/]*-)?pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?", re.ASCII
 )
 _QOS = re.compile(r"(?:besteffort|burstable)|[^/]*kubepods-(?:besteffort|burstable)\.slice")
-_USERS = re.compile(r"user\.slice|user@.*")  # systemd lets a user divide the cgroups there
+_USERS = re.compile(r"user\.slice|user@.*")  # systemd delegates these cgroups to users, who may divide them
 
 
 class Thread(NamedTuple):
@@ -46,7 +48,8 @@ class Thread(NamedTuple):
 
 
 def list_processes(host: Host, programs: Optional[Container[str]] = None) -> Iterator[Process]:
-    """Every one that there is; with `programs` those whose program's file has one of these names, found by one link of each."""
+    """All processes; with `programs`, only those whose executable has one of these file names. Most are excluded by one
+    readlink."""
     for name in filter(str.isdigit, host.listdir("/proc")):
         if programs is None or _file_name(_program_path(host, name)) in programs:
             process = host.process(int(name))
@@ -55,7 +58,7 @@ def list_processes(host: Host, programs: Optional[Container[str]] = None) -> Ite
 
 
 def is_of(process: Process, users: Container[int]) -> bool:
-    """Whether all its user ids are one of these. In a user namespace of its own a process may take any."""
+    """Whether all its uids are the same one of these `users`. In its own user namespace a process can have any uid."""
     return process.own_users and len(set(process.uids)) == 1 and process.uids[0] in users
 
 
@@ -64,31 +67,31 @@ def is_of_root(process: Process) -> bool:
 
 
 def program(process: Process) -> str:
-    """The name of its program's file."""
+    """The file name of its executable."""
     return _file_name(process.exe)
 
 
 def read_command(host: Host, process: ProcessId) -> list[str]:
-    """The words of it; none where the process has ended. Ask it of one that is identified: reading it reads the process's
-    memory, which can have us wait."""
+    """The words of its command line; empty if the process has ended. Only for a process that is identified: this reads the
+    memory of the process, which can block."""
     return (host.read_process(process, "cmdline") or b"").decode(errors="replace").split("\0")[:-1]
 
 
 def pod_uid(process: Process) -> Optional[str]:
-    """The uid of the pod in whose cgroup it is, as the API writes it. None where it is in none, or not in one alone."""
+    """The uid, as the API writes it, of the pod in whose cgroup the process is. None if there is none or more than one."""
     uids = {uid for uid in map(_uid_in, process.cgroups) if uid is not None}
     return uids.pop() if len(uids) == 1 else None
 
 
 def is_main_of_unit(process: Process, control_group: str) -> bool:
-    """Of the process that systemd calls the main one of a unit: in the unit's cgroup, or, where it moved (the kubelet's
-    kubeletCgroups), a child of systemd that is root's."""
+    """Whether the process that systemd reports as main process of a unit really is: it is in the unit's cgroup, or, if it
+    has moved (as by the kubelet's kubeletCgroups), it is a child of systemd and root's."""
     inside = any(path == control_group or path.startswith(f"{control_group}/") for path in process.cgroups)
     return (bool(control_group) and inside) or (process.parent == 1 and is_of_root(process))
 
 
 def is_in_unit(process: Process) -> bool:
-    """Whether it is in the cgroup of a service of systemd's own, not of a user's."""
+    """Whether it is in the cgroup of a system service, not of a user's service."""
     parts = [path.split("/") for path in process.cgroups]
     return any(
         any(part.endswith(".service") for part in path) and not any(_USERS.fullmatch(part) for part in path)
@@ -97,7 +100,7 @@ def is_in_unit(process: Process) -> bool:
 
 
 def is_run_by(host: Host, process: Process, directory: str) -> bool:
-    """Whether it is the service of that directory of runit: the child of root's runsv that works there."""
+    """Whether it is the service of that runit directory: the child of root's runsv that works there."""
     parent = host.process(process.parent)
     return (
         parent is not None
@@ -108,7 +111,7 @@ def is_run_by(host: Host, process: Process, directory: str) -> bool:
 
 
 def is_runsvdir(host: Host, process: Process, directory: str) -> bool:
-    """Whether it is root's runsvdir that serves the directory. What root's own process says in its command is believed."""
+    """Whether it is root's runsvdir for this directory. The command line of a process of root is trusted."""
     return (
         is_of_root(process)
         and program(process) in ("runsvdir", _BUSYBOX)
@@ -121,7 +124,7 @@ def leads_session(host: Host, pid: int) -> bool:
 
 
 def started_for(host: Host) -> int:
-    """The process id of the run of Ansible that this module is of, where a process that is not below it has started it; else 0."""
+    """The pid of the Ansible run that this module belongs to, if it was started by a process outside of that run; else 0."""
     environment = (host.read("/proc/self/environ") or b"").split(b"\0")
     mark = f"{STARTED_FOR}=".encode()
     value = next((entry[len(mark) :] for entry in environment if entry.startswith(mark)), b"")
@@ -129,8 +132,8 @@ def started_for(host: Host) -> int:
 
 
 def has_ended(host: Host, process: ProcessId) -> bool:
-    """Whether no thread of it runs any more, and so nothing that it held, a tap or the lock of a disk, is held still. It may
-    be there yet, since nobody has reaped it; and it shows no command long before it has let go of its files."""
+    """Whether none of its threads runs any more, so that everything it held (a tap device, the lock of a disk) is released.
+    A process may still exist as a zombie; and its command line is gone long before its files are closed."""
     current = host.process(process.pid)
     if current is None or current.id != process:
         return True
@@ -138,7 +141,7 @@ def has_ended(host: Host, process: ProcessId) -> bool:
 
 
 def age_seconds(host: Host, pid: int) -> Optional[float]:
-    """How long ago it was started; None where it is gone."""
+    """Seconds since the process was started; None if it is gone."""
     fields, uptime = _after_name(host, f"/proc/{pid}/stat"), (host.read("/proc/uptime") or b"").split()
     if len(fields) <= _START or not uptime:
         return None
@@ -146,7 +149,7 @@ def age_seconds(host: Host, pid: int) -> Optional[float]:
 
 
 def read_threads(host: Host, pid: int) -> list[Thread]:
-    """Each that there is; none where the process is gone."""
+    """The threads of a process; empty if it is gone."""
     place = f"/proc/{pid}/task"
     rows = [_after_name(host, f"{place}/{name}/stat") for name in host.listdir(place)]
     return [Thread(row[_STATE], int(row[_SESSION])) for row in rows if len(row) > _SESSION]
@@ -155,7 +158,7 @@ def read_threads(host: Host, pid: int) -> list[Thread]:
 def _program_path(host: Host, pid: str) -> str:
     try:
         return host.readlink(f"/proc/{pid}/exe") or ""
-    except HostError:  # as in `process`: who may not look at a process sees none of its links
+    except HostError:  # as in `process`: the links of a process are hidden from users who may not inspect it
         return ""
 
 
@@ -164,7 +167,7 @@ def _file_name(path: str) -> str:
 
 
 def _uid_in(cgroup: str) -> Optional[str]:
-    """The first pod of the path counts: what lies below it is the pod's own doing."""
+    """The uid of the first pod on the path: deeper levels are under the control of the pod itself."""
     parts = cgroup.split("/")
     for at, part in enumerate(parts):
         if _USERS.fullmatch(part):
@@ -179,7 +182,7 @@ def _uid_in(cgroup: str) -> Optional[str]:
 
 
 def real_path(host: Host, path: str) -> str:
-    """The path without links."""
+    """The path with all links resolved."""
     left, real = path.split("/"), ""
     for _link in range(_LINKS):
         while left:
@@ -201,5 +204,5 @@ def real_path(host: Host, path: str) -> str:
 
 
 def _after_name(host: Host, path: str) -> list[str]:
-    # The command's name, in parentheses, may hold anything, a parenthesis too.
+    # The command name, in parentheses, may contain any character, including parentheses.
     return (host.read(path) or b"").decode(errors="replace").rpartition(")")[2].split()

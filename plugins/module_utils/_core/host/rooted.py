@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files below a directory that somebody else fills, as the root of a container: no path leads out of it.
+"""Opens files below an untrusted directory, such as the root of a container. No path can lead out of it.
 
-openat2(2) with RESOLVE_IN_ROOT takes the directory for `/`, so that an absolute link and `..` stay inside. Where the kernel
-has no openat2 (before Linux 5.6), the path is walked component by component with O_NOFOLLOW, and links are followed here.
+openat2(2) with RESOLVE_IN_ROOT treats the directory as `/`, so absolute links and `..` stay inside. Where the kernel lacks
+openat2 (before Linux 5.6), the path is walked one component at a time with O_NOFOLLOW, and links are resolved here.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Optional
 
-_OPENAT2 = 437  # on all architectures that Kubernetes is built for
+_OPENAT2 = 437  # the same on all architectures that Kubernetes is built for
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 0x02, 0x10
-_LINKS = 40  # as the kernel itself (path_resolution(7))
+_LINKS = 40  # the limit of the kernel, path_resolution(7)
 _TRIES = 10
-# Nothing is opened by that: neither does a device act, nor does a fifo wait for its other end.
+# O_PATH opens nothing: a device does not act, and a fifo does not wait for its other end.
 _LOOK = os.O_PATH | os.O_CLOEXEC
 _KINDS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a fifo", stat.S_IFSOCK: "a socket"}
 
 
 @contextmanager
 def open_below(root: int, path: str) -> Iterator[tuple[int, str]]:
-    """A descriptor of the plain file to read from, and ""; where it is none, what it is. OSError where there is nothing."""
+    """A descriptor to read the regular file from, and ""; for anything else, -1 and what it is. OSError if nothing exists
+    there."""
     place = _resolve(root, path)
     try:
         kind = stat.S_IFMT(os.fstat(place).st_mode)
@@ -45,7 +46,7 @@ def open_below(root: int, path: str) -> Iterator[tuple[int, str]]:
 
 
 def path_below(root: int, path: str) -> str:
-    """The path below `root` of what all links of `path` lead to. OSError where there is nothing."""
+    """The path, relative to `root`, that `path` leads to when all links are resolved. OSError if nothing exists there."""
     place, parts = _walk(root, path)
     os.close(place)
     return "/" + "/".join(parts)
@@ -57,7 +58,7 @@ def _resolve(root: int, path: str) -> int:
 
 
 def _by_openat2(root: int, path: str) -> Optional[int]:
-    """None where this kernel has no such call."""
+    """A descriptor of `path` below `root`; None if this kernel lacks openat2."""
     try:
         import ctypes
     except ImportError:
@@ -81,18 +82,18 @@ def _by_openat2(root: int, path: str) -> Optional[int]:
         if place >= 0:
             return int(place)
         number = ctypes.get_errno()
-        if number != errno.EAGAIN:  # something was renamed while `..` was followed
+        if number != errno.EAGAIN:  # EAGAIN: something was renamed while `..` was followed
             break
-    # A sandbox that does not know a call answers EPERM.
+    # A sandbox that does not know the call returns EPERM.
     if number in (errno.ENOSYS, errno.EPERM):
         return None
     raise OSError(number, os.strerror(number), path)
 
 
 def _walk(root: int, path: str) -> tuple[int, list[str]]:
-    """A descriptor of what the path leads to, and the names on the way there, without links."""
+    """A descriptor of what the path leads to, and its components after all links are resolved."""
     left = _parts(path)
-    held = [os.dup(root)]  # the directories on the way, the root first
+    held = [os.dup(root)]  # the directories passed so far, the root first
     names: list[str] = []
     links = 0
     try:

@@ -2,17 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Paths that nobody else can point elsewhere while we write, make or remove something there.
+"""Paths that nobody else can redirect while we write, make or remove something there.
 
-A path is followed from / one component at a time, each through a descriptor of the directory before it. So what is checked is
-what is used, whatever happens to the names meanwhile. The rules, for each directory on the way:
+A path is followed from / one component at a time, each through a descriptor of its parent directory. So what is checked is
+what is used, even if names change meanwhile. Rules for each directory on the way:
 
-    it belongs to root or to this user                         (where this process is root)
-    nobody else may write in it                                (a group may, where this process is not root)
-    or it is sticky, and what we use in it is root's or ours   (/tmp)
+    it belongs to root or to this user                           (if this process is root)
+    nobody else may write to it                                  (a group may, if this process is not root)
+    or it is sticky, and the entry we use is root's or ours      (/tmp)
 
-A symbolic link in such a directory is as good as the directory, and is followed. Root's rule has one more user: the one that
-called sudo, who has become root already. Directories of the kernel (/proc, /sys) hold what the kernel put there.
+A symbolic link in such a directory is as trustworthy as the directory and is followed. As root, the user who called sudo is
+trusted too, having become root already. Kernel directories (/proc, /sys) contain only what the kernel put there.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from ..text.errors import HostError
 from ..text.host_messages import MESSAGES
 
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LINKS_MAX = 40  # as the kernel
+_LINKS_MAX = 40  # the limit of the kernel
 _OF_KERNEL = ("/proc", "/sys")
-_OF_PROCESS = re.compile(r"/proc/(\d+|self|thread-self)(/|$)")  # its links lead to other places than their text says
-# Distributions let a group of their own write there: that of Ubuntu's log daemon, and Debian's `staff`, whose members may replace
-# what root runs by design. What we use there has to be root's or ours, as in a sticky directory.
+_OF_PROCESS = re.compile(r"/proc/(\d+|self|thread-self)(/|$)")  # its links lead elsewhere than their text says
+# Distributions let a group write here: that of Ubuntu's log daemon, and Debian's `staff`, whose members may by design
+# replace what root runs. As in a sticky directory, the entry we use must be root's or ours.
 OF_GROUPS = ("/usr/local", "/usr/local/bin", "/usr/local/lib", "/var/log")
 
 
 @dataclass(frozen=True)
 class Place:
-    """`name` in the directory that `descriptor` refers to, whose real path is `directory`."""
+    """The entry `name` in the directory `descriptor`, whose real path is `directory`."""
 
     descriptor: int
     name: str
     directory: str
 
     def lstat(self) -> Optional[os.stat_result]:
-        """What is there, a link itself and not where it leads; None where nothing is."""
+        """The stat of the entry, of a link itself; None if it does not exist."""
         try:
             return os.stat(self.name, dir_fd=self.descriptor, follow_symlinks=False)
         except FileNotFoundError:
@@ -60,8 +60,8 @@ class Place:
 
 @contextmanager
 def place_of(path: str, *, follow: bool = False, make: bool = False) -> Iterator[Place]:
-    """Where `path` is, or would be. `follow`: where it is a link, the place where that leads. `make`: directories above it that
-    are absent are made. OSError as the kernel has it; HostError where others could point the path elsewhere."""
+    """The place of `path`, which need not exist. `follow`: if it is a link, the place of its target. `make`: create missing
+    parents. OSError from the kernel; HostError if others could redirect the path."""
     parts, links = _parts(path if path.startswith("/") else os.path.join(os.getcwd(), path)), 0
     at, where = os.open("/", _DIRECTORY), "/"
     try:
@@ -95,8 +95,8 @@ def place_of(path: str, *, follow: bool = False, make: bool = False) -> Iterator
 
 
 def open_own(path: str, flags: int, mode: int) -> int:
-    """A descriptor of the file `path`, which is made, by us alone, where it is absent. HostError where it is no file, belongs
-    to another user, or has other names too, through which others may read or write it."""
+    """A descriptor of the file `path`, which only this process creates if it is absent. HostError if it is not a regular
+    file, belongs to another user, or has other hard links, through which others could access it."""
     with place_of(path) as place:
         while True:
             status = place.lstat()
@@ -109,7 +109,7 @@ def open_own(path: str, flags: int, mode: int) -> int:
                     mode,
                     dir_fd=place.descriptor,
                 )
-            except (FileExistsError, FileNotFoundError):  # it came or went since we looked
+            except (FileExistsError, FileNotFoundError):  # it was created or removed since lstat
                 continue
             try:
                 _check_file(path, os.fstat(descriptor))
@@ -120,7 +120,7 @@ def open_own(path: str, flags: int, mode: int) -> int:
 
 
 def check_trusted(path: str) -> None:
-    """HostError where another user could have written what is in the file `path`. OSError as the kernel has it."""
+    """HostError if another user could have written the file `path`. OSError from the kernel."""
     with place_of(path, follow=True) as place:
         status = place.lstat()
         if status is not None and status.st_uid not in owners():
@@ -141,7 +141,7 @@ def _check_file(path: str, status: os.stat_result) -> None:
 
 
 def check_directory(path: str, status: os.stat_result, where: str) -> bool:
-    """Whether it is shared: others may make entries in it, and not touch ours."""
+    """Whether the directory is shared: others may create entries in it, but not touch ours. HostError if it is not safe."""
     if _is_kernels(where):
         return False
     mode = status.st_mode
@@ -154,7 +154,7 @@ def check_directory(path: str, status: os.stat_result, where: str) -> bool:
 
 
 def _others_may_write(status: os.stat_result) -> bool:
-    """A group may, where this process is not root."""
+    """Whether users other than its owner may write it. For a non-root process, write access of its group is accepted."""
     group = os.geteuid() == 0 and status.st_mode & stat.S_IWGRP and status.st_gid not in _groups()
     return bool(status.st_mode & stat.S_IWOTH or group)
 
@@ -167,7 +167,7 @@ def _check_entry(path: str, place: Place, status: os.stat_result, *, shared: boo
 def _make(place: Place) -> None:
     try:
         os.mkdir(place.name, 0o755, dir_fd=place.descriptor)
-    except FileExistsError:  # by another run, or by somebody else: it is checked as any that was there
+    except FileExistsError:  # by another run or by somebody else: it is checked like any existing directory
         return
 
 
@@ -185,7 +185,7 @@ def _is_kernels(where: str) -> bool:
 
 
 def owners() -> set[int]:
-    """Users whose files are root's own."""
+    """The users who are trusted like root."""
     return {0, os.geteuid(), *_of_sudo("SUDO_UID")}
 
 
@@ -194,7 +194,7 @@ def _groups() -> set[int]:
 
 
 def _of_sudo(name: str) -> set[int]:
-    """sudo sets it. Who sets it for us without sudo is this user, or root."""
+    """The id in a variable that sudo sets. Without sudo, only this user or root can have set it for us."""
     text = os.environ.get(name, "")
     return {int(text)} if os.geteuid() == 0 and text.isdecimal() else set()
 
@@ -227,7 +227,7 @@ def not_a_file_error(path: str, kind: str) -> HostError:
     return HostError(**MESSAGES.texts("core-not-a-file", found=f"a {kind}", path=path))
 
 
-_OWN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe in its place must not make us wait
+_OWN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe at the path must not block us
 _KINDS = {
     stat.S_IFREG: "file",
     stat.S_IFDIR: "directory",

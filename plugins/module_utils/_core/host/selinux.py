@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The SELinux label that the policy of this machine has for a path: what restorecon(8) would give a file there."""
+"""The SELinux label that this machine's policy assigns to a path: what restorecon(8) would set."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import os
 from typing import Any, Optional
 
 ATTRIBUTE = "security.selinux"
-_ENABLED = "/sys/fs/selinux/enforce"  # there, whether it is enforcing or permissive, where SELinux is enabled
+_ENABLED = "/sys/fs/selinux/enforce"  # exists if SELinux is enabled, whether enforcing or permissive
 
 
 def policy_label(path: str, mode: int) -> Optional[bytes]:
-    """As the attribute has it. `mode` is that of stat(2), with the type of file. None where SELinux is disabled, and where the policy has no
-    label for the path."""
+    """The label as the value of the extended attribute. `mode` is that of stat(2), including the file type. None if SELinux
+    is disabled or the policy has no label for the path."""
     library = _library() if os.path.exists(_ENABLED) else None
     if library is None:
         return None
@@ -30,7 +30,7 @@ def policy_label(path: str, mode: int) -> Optional[bytes]:
 
 
 def _library() -> Any:
-    """None where it is not installed: then nothing on the machine could label files by the policy."""
+    """libselinux; None if it is not installed: then nothing on this machine could label files by policy."""
     import ctypes
 
     try:

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The sockets that listen, asked for as ss(8) asks: sock_diag(7).
+"""Lists listening sockets the way ss(8) does: sock_diag(7).
 
-/proc/net/tcp has every connection as well, and the kernel walks its whole hash table for it, 11 ms on a machine of 24 GiB
-[measured]; the sockets that listen have a table of their own.
+/proc/net/tcp lists all connections too, for which the kernel walks its whole hash table: 11 ms on a machine with 24 GiB
+[measured]. Listening sockets have a table of their own.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _ERROR, _DONE = 2, 3  # NLMSG_ERROR, NLMSG_DONE
 _HEADER = struct.Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence, port
 _QUERY = struct.Struct("=BBBxI48x")  # inet_diag_req_v2: family, protocol, extensions, states, any socket
 _MESSAGE = struct.Struct("=4x2s2x16s28x12xII")  # inet_diag_msg: source port, source address, uid, inode
-_READ = 2**16  # more than the kernel puts into one datagram
+_READ = 2**16  # larger than any datagram the kernel sends
 _SECONDS = 5
 
 
 def read_listeners() -> list[Socket]:
-    """OSError where the kernel does not answer: it has no inet_diag, or a sandbox forbids netlink."""
+    """All listening TCP sockets. OSError if the kernel does not answer: it lacks inet_diag, or a sandbox forbids netlink."""
     with open_netlink() as netlink:
         return [listener for family in (socket.AF_INET, socket.AF_INET6) for listener in _dump(netlink, family)]
 
@@ -38,7 +38,7 @@ def open_netlink() -> socket.socket:
     netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
     try:
         netlink.settimeout(_SECONDS)
-        netlink.connect((0, 0))  # the kernel; nobody else's messages reach us
+        netlink.connect((0, 0))  # the kernel, so that messages from others do not reach us
     except OSError:
         netlink.close()
         raise
@@ -59,7 +59,7 @@ def _dump(netlink: socket.socket, family: int) -> Iterator[Socket]:
 
 
 def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Type and content of each message of a datagram; a message begins at a multiple of 4."""
+    """The type and content of each message in a datagram. Messages are aligned to 4 bytes."""
     start = 0
     while start + _HEADER.size <= len(data):
         length, kind, *_rest = _HEADER.unpack_from(data, start)

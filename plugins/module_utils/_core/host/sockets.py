@@ -16,11 +16,12 @@ from ..text.errors import PeerError
 from .host import KERNEL_LIMIT, LISTENING, Host, Response, Socket
 
 _ANY = ("0.0.0.0", "::")
-_UNCONNECTED = "07"  # TCP_CLOSE, which the kernel shows for a UDP socket without a peer
+_UNCONNECTED = "07"  # TCP_CLOSE, which the kernel shows for an unconnected UDP socket
 
 
 def parse_sockets(text: str) -> Iterator[Socket]:
-    """/proc/net/tcp, tcp6, udp or udp6. A line that is cut short (the kernel writes while we read) is passed over."""
+    """Parse /proc/net/tcp, tcp6, udp or udp6. A truncated line, which may occur as the kernel writes while we read, is
+    skipped."""
     for line in text.splitlines()[1:]:
         words = line.split()
         if len(words) < 10:
@@ -33,7 +34,7 @@ def parse_sockets(text: str) -> Iterator[Socket]:
 
 
 def listed_listeners(host: Host) -> list[Socket]:
-    """All TCP sockets that take connections, from the lists of all sockets, which are slow to read."""
+    """All listening TCP sockets, found in /proc/net/tcp, which lists all sockets and is slow to read."""
     texts = [
         (host.read(path, limit=KERNEL_LIMIT) or b"").decode(errors="replace")
         for path in ("/proc/net/tcp", "/proc/net/tcp6")
@@ -42,7 +43,7 @@ def listed_listeners(host: Host) -> list[Socket]:
 
 
 def read_listeners(host: Host, address: str) -> list[Socket]:
-    """The TCP sockets that take connections to this address."""
+    """The TCP sockets that accept connections to this address."""
     return [socket for socket in host.tcp_listeners() if socket.address in (address, *_ANY)]
 
 
@@ -57,10 +58,10 @@ def read_udp_servers(host: Host, address: str) -> list[Socket]:
 
 
 def ask_root(host: Host, url: str, *, timeout: float) -> Optional[Response]:
-    """The answer of root's program that listens there on this machine; None where none listens or answers.
+    """The response of a program of root that listens on this machine; None if none listens or answers.
 
-    A port above 1023 is for everybody to take while nobody has it. That it was root's is known by the socket that listens there
-    before and after the question: while one has the port, no other does.
+    Any user may bind a free port above 1023. The answer is known to be root's because the same sockets, owned by root,
+    listen before and after the request: while they are bound, nobody else can bind the port.
     """
     held = _root_s(host, url)
     if not held:
@@ -73,28 +74,30 @@ def ask_root(host: Host, url: str, *, timeout: float) -> Optional[Response]:
 
 
 def is_listening(host: Host, path: str, *, timeout: float) -> bool:
-    """Whether a program accepts connections at this unix socket, and responds or closes them within `timeout` seconds.
+    """Whether a program accepts connections on this unix socket and responds or closes them within `timeout` seconds.
 
-    The file of a killed program's socket remains, so it is connected to. One that speaks only HTTP/2 closes the connection.
+    The socket file of a killed program remains, so its existence proves nothing. A program that only speaks HTTP/2 closes
+    the connection.
     """
     try:
         host.request(f"unix://{path}:/", timeout=timeout)
     except PeerError as error:
-        # In Python 3.9 socket.timeout is no TimeoutError.
+        # In Python 3.9 socket.timeout is not a TimeoutError.
         away = (ConnectionRefusedError, FileNotFoundError, TimeoutError, timed_out)
         return not isinstance(error.__cause__, away)
     return True
 
 
 def _root_s(host: Host, url: str) -> frozenset[str]:
-    """The inodes of the sockets that take a connection to it; none where one of them is not root's."""
+    """The inodes of the sockets that accept connections to `url`; empty if any of them is not owned by root."""
     parts = urlsplit(url)
     sockets = [socket for socket in read_listeners(host, str(parts.hostname)) if socket.port == parts.port]
     return frozenset(socket.inode for socket in sockets) if all(socket.uid == 0 for socket in sockets) else frozenset()
 
 
 def _address(text: str) -> str:
-    """The kernel prints each 32-bit word of an address in its own byte order, little-endian where we run."""
+    """Parse an address as the kernel prints it: 32-bit words in host byte order, which is little-endian on supported
+    machines."""
     data = bytes.fromhex(text)
     words = [data[start : start + 4][::-1] for start in range(0, len(data), 4)]
     address = ipaddress.ip_address(b"".join(words))

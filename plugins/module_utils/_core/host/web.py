@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The HTTP half of `LocalHost`: https with verification, http, and unix sockets. Engines use `Host.request`.
+"""The HTTP part of `LocalHost`: https with verification, http, and unix sockets. Engines use `Host.request`.
 
-A request has one deadline for all of it: the look-up of the name, the connection, TLS, the headers and the body. So each
-operation of its socket gets the time that is left, however the server divides what it sends.
+One deadline covers a whole request: name lookup, connection, TLS, headers and body. So every socket operation gets only the
+time that remains, in whatever pieces the server sends its answer.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from .local_files import host_error
 
 LINE_LIMIT = 8 * 2**20  # bytes of a line of a stream; etcd keeps no object above 1.5 MiB
 _PEM_LIMIT = 2**20
-_SENDING = (OSError, http.client.HTTPException)  # ssl.SSLError, a missing certificate file: OSError
-_FAILURES = (*_SENDING, ValueError)  # of an answer: http.client reads sizes with int()
+_SENDING = (OSError, http.client.HTTPException)  # ssl.SSLError and a missing certificate file are OSErrors
+_FAILURES = (*_SENDING, ValueError)  # while reading an answer: http.client parses sizes with int()
 
 
 class Tls(NamedTuple):
-    """By what a server is verified and this client authenticated."""
+    """How to verify the server and authenticate this client."""
 
     ca: Optional[Pem]
     cert: Optional[Pem]
     key: Optional[Pem]
-    peer: Optional[Pem] = None  # the certificate that the server has to have
+    peer: Optional[Pem] = None  # the exact certificate that the server must have
 
 
 class _Timed(socket.socket):
-    """A socket whose operations all end at one deadline, give or take a hundredth of the time that is left: to set it again is a
-    call of the kernel, and a watch reads a hundred times a second."""
+    """A socket whose operations all end at one deadline, give or take one percent of the remaining time: setting a timeout
+    is a system call, and a watch reads a hundred times a second."""
 
     deadline: Optional[Deadline] = None
-    _seconds = 0.0  # as it was set last
+    _seconds = 0.0  # the timeout that was set last
 
     def recv_into(self, *args: Any, **options: Any) -> int:
         self._renew()
@@ -70,15 +70,15 @@ class _Timed(socket.socket):
 class _TimedPlain(_Timed):
     def sendall(self, *args: Any, **options: Any) -> None:
         self._renew()
-        super().sendall(*args, **options)  # its timeout is for all of it
+        super().sendall(*args, **options)  # the timeout applies to the whole of sendall
 
 
 class _TimedTls(_Timed, ssl.SSLSocket):
-    """Its `sendall` is made of `send`."""
+    """The `sendall` of ssl.SSLSocket calls `send` repeatedly, which renews the timeout."""
 
 
 class _Connection(http.client.HTTPConnection):
-    """To a unix socket or to a host, over TLS where there is a context."""
+    """A connection to a unix socket or a host, with TLS if there is a context."""
 
     sock: Any
 
@@ -140,7 +140,7 @@ def request(
     timeout: float,
     limit: int,
 ) -> Response:
-    """See `Host.request`. No redirect is followed, and no proxy of the environment is asked."""
+    """See `Host.request`. Follows no redirects and ignores the proxies named in the environment."""
     try:
         connection, target = _connection(url, tls, Deadline(timeout))
         with closing(connection):
@@ -162,7 +162,7 @@ def _body(answer: http.client.HTTPResponse, method: str, url: str, limit: int) -
     if method != "HEAD" and (answer.length or 0) > limit:
         raise answer_too_large(method, url, limit)
     data, piece = bytearray(), bytearray(PIECE)
-    # Into one piece again and again: http.client keeps the chunks of a server that sends tiny ones as a list.
+    # Reuses one buffer: http.client would keep the many tiny chunks that a server may send as a list.
     while True:
         count = answer.readinto(piece)
         if not count:
@@ -183,7 +183,7 @@ def stream(url: str, tls: Tls, *, headers: Mapping[str, str], timeout: float) ->
             connection, target = _connection(url, tls, Deadline(timeout))
             stack.enter_context(closing(connection))
             connection.request("GET", target, headers=dict(headers))
-            held = connection.sock  # http.client forgets it where the server is to close
+            held = connection.sock  # http.client drops its reference if the server will close the connection
             answer = stack.enter_context(closing(connection.getresponse()))
         except _FAILURES as error:
             raise no_answer_error("GET", url, error) from error
@@ -231,7 +231,7 @@ def _connection(url: str, tls: Tls, deadline: Deadline) -> tuple[_Connection, st
 
 
 def _connect(host: str, port: int, deadline: Deadline) -> _TimedPlain:
-    """To the first address of the host that takes the connection; each gets its share of the time that is left."""
+    """Connect to the first address of `host` that accepts. Each address gets an equal share of the remaining time."""
     addresses = _addresses(host, port, deadline)
     failed: Optional[OSError] = None
     for number, (family, address) in enumerate(addresses):
@@ -252,7 +252,7 @@ def _connect(host: str, port: int, deadline: Deadline) -> _TimedPlain:
 
 
 def _addresses(host: str, port: int, deadline: Deadline) -> list[tuple[int, Any]]:
-    """A resolver takes its own time, so a name is looked up in a thread, which is left to it at the deadline."""
+    """Resolve `host` in a thread, since a resolver ignores deadlines. At the deadline the thread is abandoned."""
     addresses: list[Any] = []
 
     def look_up() -> None:
@@ -278,24 +278,25 @@ def _addresses(host: str, port: int, deadline: Deadline) -> list[tuple[int, Any]
 
 
 def _context(tls: Tls) -> ssl.SSLContext:
-    """Verifies the peer and its name; with `ca`, by that authority alone. A file that was renewed is read again."""
-    if tls.ca is None:  # many files, which the distribution renews
+    """A TLS context that verifies the peer and its name; with `ca`, by that authority alone. Files that were renewed are
+    read again."""
+    if tls.ca is None:  # the system's many files, which the distribution renews
         return _make_context(tls)
     return _kept_context(tls, tuple(_version(pem) for pem in tls))
 
 
 def _version(pem: Optional[Pem]) -> Optional[tuple[int, ...]]:
-    """Of a file: another one where it was replaced or written."""
+    """What identifies the version of a file: it changes when the file is replaced or written."""
     if not isinstance(pem, str):
         return None
     try:
         stat = os.stat(pem)
     except OSError:
-        return None  # whoever reads it tells why not
+        return None  # the code that reads the file reports the error
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
-@functools.lru_cache(maxsize=8)  # an engine asks one server many times
+@functools.lru_cache(maxsize=8)  # an engine sends many requests to one server
 def _kept_context(tls: Tls, _versions: tuple[Optional[tuple[int, ...]], ...]) -> ssl.SSLContext:
     return _make_context(tls)
 
@@ -319,7 +320,7 @@ def _make_context(tls: Tls) -> ssl.SSLContext:
 
 
 def _peer(tls: Tls) -> bytes:
-    """In DER."""
+    """The expected certificate of the peer in DER; b"" if there is none."""
     if not tls.peer:
         return b""
     pem = tls.peer
@@ -336,7 +337,7 @@ def _peer(tls: Tls) -> bytes:
 
 @contextmanager
 def _as_file(pem: Optional[Pem]) -> Iterator[None]:
-    """OpenSSL does not say which file it may not read."""
+    """Name the file in a permission error: OpenSSL does not."""
     try:
         yield
     except PermissionError as error:
@@ -345,7 +346,8 @@ def _as_file(pem: Optional[Pem]) -> Iterator[None]:
 
 @contextmanager
 def _path(pem: Pem) -> Iterator[str]:
-    """OpenSSL reads a chain from files only: from one that nobody else may read, for as long as that takes."""
+    """The path of a PEM. OpenSSL loads certificate chains from files only, so PEM data is put in a temporary file that
+    nobody else may read."""
     if isinstance(pem, str):
         yield pem
         return

@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The API server of Kubernetes, asked with the credentials of a kubeconfig.
+"""A client of the Kubernetes API server, with the credentials of a kubeconfig.
 
     api = connect(host, "/etc/kubernetes/admin.conf")  # see connection.py
     listed = api.list("/api/v1/services")
     for event in api.watch("/api/v1/services", {"resourceVersion": listed.resource_version}): ...
 
-What the server answers is untrusted: an answer that is no JSON object is an error. No message holds a secret: neither
-a token, nor what was sent, nor the query of a request.
+Responses are untrusted: anything but a JSON object is an error. No error message contains a secret: neither a token, nor a
+request body, nor the query of a request.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ..text.json_text import parse_json
 from ..text.kube_messages import MESSAGES
 
 REQUEST_SECONDS = 30  # the server itself gives up after 60 (--request-timeout)
-_PAGE_SIZE = 500  # objects, as kubectl asks for them
-_PAGES_MOST = 2000  # a million objects; Kubernetes is made for 150,000 pods
-_MESSAGE_LIMIT = 500  # characters of what a server says: admission lists each resource, or each rule that is broken
-# A watch hears of its server once a minute at least, by a bookmark (k8s.io/apiserver, cacher). Silence beyond that is a
-# server that is gone.
+_PAGE_SIZE = 500  # objects per page; kubectl uses the same
+_PAGES_MOST = 2000  # a million objects; Kubernetes supports 150,000 pods
+_MESSAGE_LIMIT = 500  # characters of a server's error message: admission may list every violated rule
+# A watch receives at least a bookmark once a minute (k8s.io/apiserver, cacher). If it is silent for longer, the server is
+# gone.
 _SILENCE_SECONDS = 90
 _EVENTS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
-_TEMPORARY = (410, 429, 500, 502, 503, 504)  # 410: a list expired between two pages
+_TEMPORARY = (410, 429, 500, 502, 503, 504)  # 410: the list expired between two pages
 _JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
@@ -44,14 +44,14 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 @dataclass(frozen=True)
 class Listed:
-    """All objects of a list, as of `resource_version`, from which a watch may go on."""
+    """All objects of a list as of `resource_version`, from which a watch can start."""
 
     items: tuple[dict[str, Any], ...]
     resource_version: str
 
 
 class Access(Protocol):
-    """How to reach a server, and as whom. Methods raise PeerError as those of `Host` do."""
+    """How to reach a server, and with which identity. Methods raise PeerError as those of `Host` do."""
 
     def request(
         self,
@@ -64,7 +64,7 @@ class Access(Protocol):
         timeout: float,
         limit: int = BODY_LIMIT,
     ) -> Response:
-        """See `Host.request`; `target` is path and query."""
+        """See `Host.request`; `target` is the path and query."""
 
     def stream(
         self, host: Host, target: str, *, headers: Mapping[str, str], timeout: float
@@ -72,32 +72,32 @@ class Access(Protocol):
         """See `Host.stream`."""
 
     def elsewhere(self, server: str) -> Optional[Access]:
-        """The same client at another server, for which the same authority has to vouch. None for one that has a token: that
-        server could use it in our name."""
+        """The same client for another `server`, verified by the same CA. None for a client with a token, which that server
+        could use in our name."""
 
 
 class Refused(PeerError):
-    """The server has answered, with another status than was hoped for."""
+    """The server answered with an error status."""
 
     status = 0
 
 
 def is_temporary(error: BallastError) -> bool:
-    """Worth another try after a while: no answer, or the server is overloaded or failing."""
+    """Whether a later retry may succeed: there was no answer, or the server is overloaded or failing."""
     return error.id == "core-no-answer" or (isinstance(error, Refused) and error.status in _TEMPORARY)
 
 
 class Api:
-    """Every method raises PeerError: `core-no-answer`; Refused, by status `core-api-absent` (404), `core-api-conflict`
-    (409), `core-api-gone` (410), `core-api-forbidden` (401, 403), else `core-api-refused`; `core-api-answer` for nonsense.
+    """A client of one server. Every method raises PeerError: `core-no-answer`; Refused, which by status is `core-api-absent`
+    (404), `core-api-conflict` (409), `core-api-gone` (410), `core-api-forbidden` (401, 403) or else `core-api-refused`;
+    `core-api-answer` for an invalid response.
 
-    `path` is that of a resource, as in "/api/v1/nodes/n1"; `params` its query.
-    """
+    `path` is that of a resource, such as "/api/v1/nodes/n1"; `params` is the query."""
 
     def __init__(
         self, host: Host, access: Access, *, timeout: float = REQUEST_SECONDS, who: str = "the API server"
     ) -> None:
-        """`who` is what messages call the server."""
+        """`who` is how messages refer to the server."""
         self._who = who
         self._host = host
         self._access = access
@@ -112,19 +112,19 @@ class Api:
         return self._ask("GET", path, params)
 
     def text(self, path: str, params: Mapping[str, str] = NOTHING) -> str:
-        """Of what answers in words of its own, as /metrics does."""
+        """The response as plain text, for endpoints such as /metrics."""
         return self._answer("GET", path, params, accept="*/*").body.decode(errors="replace")
 
     def ask_program(self, path: str, text: str, *, timeout: float, limit: int) -> str:
-        """What a program behind the server's proxy answers to `text`: that of a pod, at `.../pods/NAME:PORT/proxy/PATH`.
-        `core-too-large` where that is more than `limit` bytes."""
+        """POST `text` to a program behind the API server's proxy, such as a pod's at `.../pods/NAME:PORT/proxy/PATH`, and
+        return its response. `core-too-large` if that exceeds `limit` bytes."""
         body = text.encode()
         return self._answer(
             "POST", path, NOTHING, body, content_type="text/plain", accept="*/*", timeout=timeout, limit=limit
         ).body.decode(errors="replace")
 
     def find(self, path: str) -> Optional[dict[str, Any]]:
-        """None where there is no such object."""
+        """The object; None if it does not exist."""
         try:
             return self.get(path)
         except PeerError as error:
@@ -133,7 +133,7 @@ class Api:
             raise
 
     def list(self, path: str, params: Mapping[str, str] = NOTHING) -> Listed:
-        """Every page. `core-api-gone` where the server has forgotten, between two pages, what the first was of."""
+        """All pages of a list. `core-api-gone` if the list expires on the server between two pages."""
         items: list[dict[str, Any]] = []
         version = ""
         for page in self.pages(path, params):
@@ -144,8 +144,8 @@ class Api:
     def pages(
         self, path: str, params: Mapping[str, str] = NOTHING, *, objects: Optional[int] = None
     ) -> Iterator[Listed]:
-        """As `list`, for who need not have all at once. Each page is asked for when the one before has been dealt with. It has so
-        many `objects`, or fewer where these are too large for one answer."""
+        """`list` for callers that can process one page at a time. A page is requested when the previous one has been
+        processed. Each has at most `objects` items, or fewer where those exceed the size limit of a response."""
         going_on: dict[str, str] = {}
         most = objects or _PAGE_SIZE
         for _page in range(_PAGES_MOST):
@@ -162,7 +162,7 @@ class Api:
         raise _nonsense("GET", path, f"a list of more than {_PAGES_MOST} pages")
 
     def _page(self, path: str, params: Mapping[str, str], objects: int) -> tuple[dict[str, Any], int]:
-        """With how many objects it was asked for."""
+        """A page, and the number of objects that were requested for it."""
         while True:
             try:
                 return self.get(path, {"limit": str(objects), **params}), objects
@@ -172,11 +172,11 @@ class Api:
             objects //= 2
 
     def create(self, path: str, body: Mapping[str, Any], params: Mapping[str, str] = NOTHING) -> dict[str, Any]:
-        """`path` is that of the collection."""
+        """Create an object; `path` is that of the collection."""
         return self._ask("POST", path, params, body)
 
     def replace(self, path: str, body: Mapping[str, Any], params: Mapping[str, str] = NOTHING) -> dict[str, Any]:
-        """`core-api-conflict` where somebody else has changed it since `body.metadata.resourceVersion`."""
+        """`core-api-conflict` if the object has changed since `body.metadata.resourceVersion`."""
         return self._ask("PUT", path, params, body)
 
     def patch(
@@ -190,11 +190,12 @@ class Api:
         return self._ask("PATCH", path, params, body, content_type=content_type)
 
     def apply(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Server-side apply as our field manager: make the object, or set these fields; others keep theirs."""
+        """Server-side apply with our field manager: create the object or set these fields; all others keep their values."""
         return self.patch(path, body, content_type=APPLY_PATCH, params={"fieldManager": MARK, "force": "true"})
 
     def delete(self, path: str, body: Optional[Mapping[str, Any]] = None) -> None:
-        """Absent is well. `body` may be DeleteOptions, with `preconditions` and `propagationPolicy`."""
+        """Delete an object; no error if it is absent. `body` may be DeleteOptions, with `preconditions` and
+        `propagationPolicy`."""
         try:
             self._ask("DELETE", path, NOTHING, body)
         except PeerError as error:
@@ -208,11 +209,12 @@ class Api:
         *,
         silence_seconds: float = _SILENCE_SECONDS,
     ) -> Iterator[dict[str, Any]]:
-        """Each event, `{"type": ..., "object": {...}}`, as it comes, until the server closes, which it does every few
-        minutes. Type is ADDED, MODIFIED, DELETED or BOOKMARK, whose object has but a resourceVersion to go on from.
+        """The events `{"type": ..., "object": {...}}` as they arrive, until the server closes the watch, which it does every
+        few minutes. The type is ADDED, MODIFIED, DELETED or BOOKMARK; the object of a bookmark only has a resourceVersion to
+        resume from.
 
-        `core-no-answer` after `silence_seconds` without an event; `core-api-gone` where the resourceVersion asked for is
-        too old: list again then.
+        `core-no-answer` after `silence_seconds` without an event; `core-api-gone` if the requested resourceVersion is too
+        old, in which case the caller lists again.
         """
         query = {"watch": "1", "allowWatchBookmarks": "true", **params}
         target, headers = _target(path, query), {"Accept": _JSON}
@@ -289,7 +291,7 @@ def _event(path: str, line: bytes) -> dict[str, Any]:
     return {"type": kind, "object": what}
 
 
-# By status, what distinguishes the error for a program.
+# The error id for each status.
 _REFUSALS = {
     401: "core-api-forbidden",
     403: "core-api-forbidden",
@@ -308,7 +310,7 @@ def _refusal(method: str, path: str, answer: Response, *, who: str = "the API se
 
 
 def _message(body: bytes) -> str:
-    """That of the Status object which the API server answers with; of another server, what it says, shortened."""
+    """The message of a Status object, or, from another server, the text of the response; shortened."""
     try:
         status = parse_json(body)
         text = status["message"]

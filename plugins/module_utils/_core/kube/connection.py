@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which API server, and as whom: the options `kubeconfig` and `context`, and what stands in for them.
+"""Which API server to use, and with which identity: the options `kubeconfig` and `context`, and their defaults.
 
-In this order: the option, K8S_AUTH_KUBECONFIG, KUBECONFIG, the ServiceAccount of the pod that the module runs in, and
-~/.kube/config. The variables K8S_AUTH_* are those of the collection kubernetes.core. As a kubeconfig decides which programs run
-and who gets a secret, one that other users could have written is refused.
+Sources in order: the option, K8S_AUTH_KUBECONFIG, KUBECONFIG, the ServiceAccount of the pod that the module runs in, and
+~/.kube/config. The variables K8S_AUTH_* are those of the collection kubernetes.core. Since a kubeconfig decides which
+programs run and who gets a secret, a file that other users could have written is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def connect(
     timeout: float = REQUEST_SECONDS,
     environ: Optional[Mapping[str, str]] = None,
 ) -> Api:
-    """As the options of a module ask for. UserError, Problems or HostError where there is no kubeconfig that can be used."""
+    """The client that a module's options ask for. UserError, Problems or HostError if there is no usable kubeconfig."""
     environ = os.environ if environ is None else environ
     paths = kubeconfig or environ.get("K8S_AUTH_KUBECONFIG") or environ.get("KUBECONFIG") or ""
     context = context or environ.get("K8S_AUTH_CONTEXT") or ""
@@ -47,12 +47,13 @@ def connect(
 
 
 def is_missing(kubeconfig: Optional[str], is_file: Callable[[str], bool] = os.path.isfile) -> bool:
-    """Whether the option names files and none of them exists."""
+    """Whether the option names files of which none exists."""
     return bool(kubeconfig) and not any(map(is_file, _split(kubeconfig or "", is_file)))
 
 
 def access_by(host: Host, paths: Sequence[str], context: str = "", *, named: bool = True) -> Access:
-    """Of files merged as kubectl does, those that are absent left out. `named` False: nobody has asked for these."""
+    """Access by the files `paths`, merged as kubectl does; absent files are skipped. `named` is False if the user has not
+    asked for these files."""
     documents, name = [], os.pathsep.join(paths)
     for path in paths:
         data = host.read_trusted(path)
@@ -70,7 +71,7 @@ def access_by(host: Host, paths: Sequence[str], context: str = "", *, named: boo
 
 
 def _split(paths: str, is_file: Callable[[str], bool]) -> list[str]:
-    """The name of a file may have a colon in it."""
+    """Split a list of paths. A single path may itself contain a colon."""
     whole = os.path.abspath(os.path.expanduser(paths))
     if is_file(whole):
         return [whole]
@@ -78,7 +79,7 @@ def _split(paths: str, is_file: Callable[[str], bool]) -> list[str]:
 
 
 def _account(host: Host, environ: Mapping[str, str]) -> Optional[Credentials]:
-    """That of a pod, as the kubelet mounts it; None outside of one."""
+    """The ServiceAccount credentials that the kubelet mounts into a pod; None outside of a pod."""
     address, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
     token = f"{_ACCOUNT}/token"
     if not address or not port or not host.read(token):

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Objects of the API, listed once and watched from then on, in a thread for each resource.
+"""API objects, listed once and then watched, in one thread per resource.
 
-A watch that the server closes goes on from the last version. After an error everything is listed again, at once where the
-version was too old, else after a pause that grows. Meanwhile the objects stay as they were. What is not served, or not to us, is
-asked for again each minute.
+A watch that the server closes resumes from the last version. After an error everything is listed again: at once if the
+version was too old, else after a pause that grows. Meanwhile the last known objects are kept. A resource that is not served,
+or not to us, is requested again every minute.
 """
 
 from __future__ import annotations
@@ -33,46 +33,47 @@ _UNSERVED_SECONDS = 60.0
 class Resource:
     name: str
     path: str
-    params: Mapping[str, str] = field(default_factory=dict)  # of its list and its watch
+    params: Mapping[str, str] = field(default_factory=dict)  # query parameters of its list and watch requests
 
 
 R = TypeVar("R", bound=Resource)
 
 
 def backoff(attempt: int) -> float:
-    """Seconds to wait after the attempt of this number, counted from 0: doubled each time, and spread."""
+    """Seconds to wait after this attempt, counted from 0: doubled each time, with jitter."""
     longest = min(_LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** min(attempt, 16))
     return random.uniform(longest / 2, longest)
 
 
 class Informer(Generic[R]):
-    """A subclass keeps the objects, under `_lock`: its methods `_list`, `_take` and `_ring` are called in the threads."""
+    """Base class. A subclass stores the objects, under `_lock`; its methods `_list`, `_take` and `_ring` are called in the
+    watch threads."""
 
     def __init__(
         self, connect: Callable[[], Api], resources: Sequence[R], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`connect` is called for each list and each watch: credentials may end."""
+        """`connect` is called for each list and each watch, because credentials may expire."""
         self._connect = connect
         self._resources = resources
         self._clock = clock
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self.calls: Counter[str] = Counter()
-        self._versions: dict[str, str] = {}  # by resource: from where its watch goes on; none of what has to be listed
-        self._lost: dict[str, tuple[float, BallastError]] = {}  # by resource: since when, and why
+        self._versions: dict[str, str] = {}  # by resource, to resume its watch; "": list it again
+        self._lost: dict[str, tuple[float, BallastError]] = {}  # by resource: when its watch was lost, and why
 
     def load(self) -> None:
-        """List all of it; what is known then is at least as new as the call. PeerError where that cannot be."""
+        """List everything; afterwards the objects are at least as new as this call. PeerError if that fails."""
         for resource in self._resources:
             self._load(self._connect(), resource)
 
     def start(self) -> None:
-        """Watch from there on, in threads."""
+        """Start the threads, which watch from what was loaded."""
         for resource in self._resources:
             threading.Thread(target=self._follow, args=(resource,), name=f"watch {resource.name}", daemon=True).start()
 
     def end(self) -> None:
-        """The threads end with their next event at the latest."""
+        """Stop the threads; each ends at its next event at the latest."""
         self._ended.set()
 
     def count(self, call: str) -> None:
@@ -81,7 +82,7 @@ class Informer(Generic[R]):
 
     @property
     def lost(self) -> Optional[tuple[float, BallastError]]:
-        """Seconds since the watch of the API server was lost, and why; None while it is."""
+        """How many seconds ago the first of the lost watches was lost, and why; None if none is lost."""
         with self._lock:
             if not self._lost:
                 return None
@@ -89,15 +90,15 @@ class Informer(Generic[R]):
         return self._clock() - since, error
 
     def _list(self, api: Api, resource: R) -> str:
-        """Take all objects of the resource. The version to watch from, "" for one that cannot be watched."""
+        """List all objects of the resource. Returns the version to watch from, "" if the resource cannot be watched."""
         raise NotImplementedError
 
     def _take(self, resource: R, kind: str, item: Mapping[str, Any]) -> None:
-        """What an event of that kind says, ADDED, MODIFIED or DELETED. Called with the lock held."""
+        """Apply an event of kind ADDED, MODIFIED or DELETED. Called with the lock held."""
         raise NotImplementedError
 
     def _ring(self) -> None:
-        """A resource is lost, or followed again."""
+        """Called when a resource is lost, or followed again."""
 
     def _load(self, api: Api, resource: R) -> None:
         version = self._list(api, resource)
@@ -114,24 +115,24 @@ class Informer(Generic[R]):
                 if resource.name not in self._versions:
                     self._load(api, resource)
                     failed = 0
-                if not self._versions[resource.name]:  # rights may be given, and a server be upgraded
+                if not self._versions[resource.name]:  # permissions may be granted, and servers upgraded
                     del self._versions[resource.name]
                     self._ended.wait(_UNSERVED_SECONDS)
                     continue
                 self._watch(api, resource)
-                self._ended.wait(backoff(0))  # of a server that closes at once, too
+                self._ended.wait(backoff(0))  # also when a server closes each watch at once
             except BallastError as error:
                 with self._lock:
                     self._versions.pop(resource.name, None)
                     since, _before = self._lost.get(resource.name, (self._clock(), error))
                     self._lost[resource.name] = (since, error)
                 self._ring()
-                if error.id != "core-api-gone" or failed:  # of too old a version there is nothing to wait for
+                if error.id != "core-api-gone" or failed:  # a version that is too old is no reason to wait
                     self._ended.wait(backoff(failed))
                 failed += 1
 
     def _watch(self, api: Api, resource: R) -> None:
-        """Until the server closes, which it does every few minutes."""
+        """Process events until the server closes the watch, which it does every few minutes."""
         self.count(f"WATCH {resource.name}")
         params = {**resource.params, "resourceVersion": self._versions[resource.name]}
         for event in api.watch(resource.path, params):

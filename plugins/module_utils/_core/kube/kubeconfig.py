@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A kubeconfig to what is needed to speak with its API server: one context of one file, or of several merged as kubectl does.
+"""Parses a kubeconfig: one context of one file, or of several files merged as kubectl does.
 
-`Kubeconfig.credentials` is for a client certificate or a token, with the standard library alone. `BY_LIBRARY` are the keys
-that need the Python package kubernetes (library.py). Passwords and impersonation are refused.
+`Kubeconfig.credentials` supports client certificates and tokens, with the standard library alone. The keys in `BY_LIBRARY`
+require the Python package kubernetes (library.py). Passwords and impersonation are refused.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _TOKEN_BYTES = 64 * 2**10
 
 @dataclass(frozen=True)
 class Credentials:
-    """`ca`, `cert` and `key` as `Host.request` takes them: a path, which is read for each request, so that a renewed
-    certificate counts, or the PEM itself. An `Access` of client.py."""
+    """An `Access` of client.py. `ca`, `cert` and `key` are as `Host.request` takes them: PEM data, or a path that is read
+    for each request, so that a renewed certificate takes effect."""
 
-    server: str  # https://HOST:PORT, without a slash at its end
+    server: str  # https://HOST:PORT, without a trailing slash
     ca: Union[str, bytes, None] = field(default=None, repr=False)
     cert: Union[str, bytes, None] = field(default=None, repr=False)
     key: Union[str, bytes, None] = field(default=None, repr=False)
     token: str = field(default="", repr=False)
     token_file: str = ""
-    token_of: Optional[ProcessId] = None  # whose root `token_file` lies below, where it is not on this machine's own
-    peer: Union[str, bytes, None] = None  # the certificate that the server has to have, in place of `ca`
+    token_of: Optional[ProcessId] = None  # `token_file` is below this process's root; None: below /
+    peer: Union[str, bytes, None] = None  # the exact certificate that the server must have, instead of `ca`
 
     def request(
         self,
@@ -90,7 +90,8 @@ class Credentials:
         return replace(self, server=server)
 
     def bearer_token(self, host: Host) -> str:
-        """ "" where there is none. A file of it is read each time: the kubelet renews that of a ServiceAccount."""
+        """The bearer token; "" if there is none. A token file is read each time, because the kubelet renews a
+        ServiceAccount's."""
         if not self.token_file:
             return self.token
         if self.token_of is None:
@@ -108,20 +109,20 @@ class Credentials:
 
 
 class Document(NamedTuple):
-    """A parsed kubeconfig, and the directory that the paths in it are relative to."""
+    """A parsed kubeconfig, and the directory to which its paths are relative."""
 
     base_dir: str
     content: object
 
 
 def parse_credentials(text: str, *, base_dir: str, name: str, context: str = "") -> Credentials:
-    """`base_dir` is that of the file, to which its paths are relative; `name` what messages call it. UserError or
-    Problems, with everything that is wrong."""
+    """The credentials of a kubeconfig. `base_dir` is the directory of the file, to which its paths are relative; messages
+    call the file `name`. UserError or Problems, with everything that is wrong."""
     return Kubeconfig([Document(base_dir, parse_document(text, name=name))], name=name, context=context).credentials()
 
 
 class Kubeconfig:
-    """One context: that of the name `context`, else the current one. Of several documents the first that has an entry wins."""
+    """The context named `context`, or the current one. If several documents have an entry, the first one wins."""
 
     def __init__(self, documents: Iterable[Document], *, name: str, context: str = "") -> None:
         self._name = name
@@ -138,11 +139,11 @@ class Kubeconfig:
 
     @property
     def by_library(self) -> tuple[str, ...]:
-        """What it has that needs the library, as in "user.exec"."""
+        """Its keys that need the library, such as "user.exec"."""
         return self._present(BY_LIBRARY)
 
     def sections(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Cluster and user, with absolute paths. UserError or Problems as `credentials`."""
+        """The cluster and the user, with absolute paths. UserError or Problems as for `credentials`."""
         Problems.raise_if(self._problems)
         cluster, user = self._sections.values()
         return {**cluster, "server": self._server()}, dict(user)
@@ -187,7 +188,7 @@ class Kubeconfig:
         text = values.get(key)
         if isinstance(text, str) and text:
             return text
-        if values or section == "kubeconfig":  # an absent section is reported already
+        if values or section == "kubeconfig":  # an absent section has been reported already
             self._fault(f"{section}.{key}", "is missing")
         return ""
 
@@ -202,7 +203,7 @@ class Kubeconfig:
         text = self._text(self._sections["cluster"], "server", "cluster")
         try:
             parts = urlsplit(text)
-            # A blank or a control sign would end the line of a request.
+            # A blank or a control character would end the request line.
             plain = text.isascii() and text.isprintable() and " " not in text and not parts.query and not parts.fragment
             well = plain and parts.scheme == "https" and bool(parts.hostname) and parts.username is None
             well = well and (parts.port is None or parts.port > 0)
@@ -213,7 +214,7 @@ class Kubeconfig:
         return text.rstrip("/")
 
     def _file_or_data(self, values: Mapping[str, Any], key: str) -> Union[str, bytes, None]:
-        """The data wins, as in client-go."""
+        """The PEM data or the path of a file. If both are given, the data wins, as in client-go."""
         data = self._optional(values, f"{key}-data")
         if not data:
             return self._optional(values, key) or None
@@ -240,7 +241,7 @@ class Kubeconfig:
 
 
 def _merge(documents: Iterable[Document]) -> dict[str, Any]:
-    """Rows of all documents in their order, the paths in them made absolute; the first current context."""
+    """The entries of all documents in order, with absolute paths, and the first current context."""
     merged: dict[str, Any] = {"current-context": "", **{group: [] for group in _GROUPS}}
     for base_dir, content in documents:
         whole = content if isinstance(content, Mapping) else {}
@@ -254,19 +255,19 @@ def _merge(documents: Iterable[Document]) -> dict[str, Any]:
 
 
 def _resolve_paths(section: Mapping[str, Any], base_dir: str) -> dict[str, Any]:
-    located = {key: value for key, value in section.items() if value not in (None, "")}  # as Go reads them: not given
+    located = {key: value for key, value in section.items() if value not in (None, "")}  # absent, as in Go
     for key in _PATHS:
         if isinstance(section.get(key), str) and section[key]:
             located[key] = os.path.join(base_dir, section[key])
     plugin = section.get("exec")
     command = plugin.get("command") if isinstance(plugin, Mapping) else None
-    if isinstance(plugin, Mapping) and isinstance(command, str) and "/" in command:  # others are looked for in PATH
+    if isinstance(plugin, Mapping) and isinstance(command, str) and "/" in command:  # else PATH is searched
         located["exec"] = {**plugin, "command": os.path.join(base_dir, command)}
     return located
 
 
 def named_files(data: bytes, path: str) -> tuple[str, ...]:
-    """The files that the current context of the kubeconfig `path` names; none where it cannot be used."""
+    """The files that the current context of the kubeconfig `path` refers to; empty if the context cannot be used."""
     try:
         content = parse_document(data.decode(errors="replace"), name=path)
         sections = Kubeconfig([Document(os.path.dirname(path), content)], name=path).sections()

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A kubelet, asked for its figures (/configz, /metrics) itself, so that nobody needs nodes/proxy of the API server for it: that
-is the right to run commands in every pod of the node, as exec is a GET with an upgrade.
+"""Reads a kubelet's /configz and /metrics directly, so that nobody needs the permission nodes/proxy of the API server. That
+permission allows commands in every pod of the node, since exec is a GET with an upgrade.
 
-The kubelet authorizes /metrics as nodes/metrics, and from Kubernetes 1.33 on /configz as nodes/configz (KEP-2862); one that is
-older, or has the gate KubeletFineGrainedAuthz off, as nodes/proxy.
+The kubelet authorizes /metrics as nodes/metrics and, since Kubernetes 1.33, /configz as nodes/configz (KEP-2862). An older
+kubelet, or one with the feature gate KubeletFineGrainedAuthz off, requires nodes/proxy for /configz.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ _ON_THE_WAY = ("core-no-answer", "core-api-forbidden")
 
 
 def local_kubelet(host: Host, credentials: Credentials, *, address: str, port: int, certificate: Pem) -> Api:
-    """The one of this machine. `certificate` is what it serves with, by which it is known before anything is sent."""
+    """The kubelet of this machine. `certificate` is its serving certificate, which is verified before anything is sent."""
     there = replace(credentials, server=_url(address, port), ca=None, peer=certificate)
     return Api(host, there, timeout=_SECONDS, who=_WHO)
 
 
 def read_kubelet_text(api: Api, node: Mapping[str, Any], path: str) -> str:
-    """What the kubelet of a Node answers: itself, where it can be reached, its certificate is of the cluster's authority, and
-    we have a client certificate; else by way of the API server, which asks for nodes/proxy. PeerError as `Api`.
+    """The response of a Node's kubelet to GET `path`. It is read directly if the kubelet can be reached, its certificate is
+    from the cluster's CA, and we have a client certificate; otherwise through the API server, which requires nodes/proxy.
+    PeerError as for `Api`.
 
-    A Node's address is what its kubelet says. So a token never goes there: any program that receives it can use it.
+    A Node's address is whatever its kubelet reports, so no token is ever sent there: the program that receives it could use
+    it.
     """
     name = mapping_in(node, "metadata").get("name")
     direct = api.elsewhere(url, timeout=_SECONDS, who=_WHO) if (url := _url_of(node)) else None
@@ -53,7 +55,7 @@ def read_kubelet_text(api: Api, node: Mapping[str, Any], path: str) -> str:
 
 
 def _url_of(node: Mapping[str, Any]) -> str:
-    """ "" where it says none."""
+    """The https URL of a Node's kubelet; "" if its status gives none."""
     port = mapping_in(node, "status", "daemonEndpoints", "kubeletEndpoint").get("Port")
     for row in rows_in(node, "status", "addresses"):
         address = row.get("address") if row.get("type") == "InternalIP" else None

@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Access to an API server by the Python package kubernetes, for what the standard library cannot: credential plugins (`exec`),
-`auth-provider`, proxies, another name of the server, no verification at all.
+"""Access to an API server with the Python package kubernetes, for what the standard library does not offer: credential
+plugins (`exec`), `auth-provider`, proxies, `tls-server-name`, and no verification at all.
 
-The library reads the context and keeps the token fresh, its connection pool sends the requests. What it lacks is here: one
-deadline for a whole request, caps, an error where a plugin gives no credentials (the library logs it and goes on without),
-and verification of the issuer of OIDC tokens. A token that the library has refreshed is not written into the kubeconfig.
+The library reads the context and refreshes the token; its connection pool sends the requests. This module adds what it
+lacks: one deadline for a whole request, size limits, an error if a plugin returns no credentials (the library logs that and
+continues without), and verification of the issuer of OIDC tokens. A refreshed token is not written back to the kubeconfig.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from ..text.packages import names_everywhere
 from .kubeconfig import Kubeconfig
 
 _T = TypeVar("_T")
-_LOAD_SECONDS = 60  # for a plugin to give credentials, or an issuer to refresh a token
-# Of pip and of Debian, by the name of a module that is missing.
+_LOAD_SECONDS = 60  # for a plugin to return credentials, or an issuer to refresh a token
+# The packages of pip and of Debian, by the missing module.
 _PACKAGES = {"socks": ("PySocks", "python3-socks")}
 _LIBRARY = ("kubernetes", "python3-kubernetes")
 
@@ -41,7 +41,8 @@ class LibraryAccess:
     """An `Access` of client.py."""
 
     def __init__(self, kubeconfig: Kubeconfig, *, name: str) -> None:
-        """Runs the plugin. HostError where the library is missing or too old, UserError where it gets no credentials."""
+        """Runs the credential plugin. HostError if the library is missing or too old, UserError if it gets no
+        credentials."""
         cluster, user = kubeconfig.sections()
         self._server = cluster["server"]
         self._configuration, self._pool, self._failures = _load(cluster, user, name, ", ".join(kubeconfig.by_library))
@@ -85,10 +86,10 @@ class LibraryAccess:
             answer.close()
 
     def elsewhere(self, server: str) -> None:
-        """Another server has another name, another way, and may get no token."""
+        """None: another server has another name and network path, and must not get a token."""
 
     def _send(self, method: str, url: str, body: Optional[bytes], headers: Mapping[str, str], timeout: float) -> Any:
-        with _capture_log():  # a token that is about to expire is renewed by this
+        with _capture_log():  # this may renew a token that is about to expire
             tokens = {row["key"]: row["value"] for row in self._configuration.auth_settings().values()}
         return self._pool.request(
             method,
@@ -127,8 +128,8 @@ class LibraryAccess:
 
 
 def _within(deadline: Deadline, work: Callable[[], _T]) -> _T:
-    """The library has limits for a single read and none for a whole request, so a thread does the work. It is left to itself at
-    the deadline: its read ends by the limit of its socket."""
+    """Run `work` in a thread: the library limits single reads, but not a whole request. At the deadline the thread is
+    abandoned; its read ends with the timeout of its socket."""
     outcome: queue.SimpleQueue[Union[tuple[_T], Exception]] = queue.SimpleQueue()
 
     def run() -> None:
@@ -150,7 +151,7 @@ def _within(deadline: Deadline, work: Callable[[], _T]) -> _T:
 def _load(
     cluster: dict[str, Any], user: dict[str, Any], name: str, needed_for: str
 ) -> tuple[Any, Any, tuple[Any, ...]]:
-    """The library's configuration, its pool of connections, and the errors that those raise."""
+    """The library's configuration, its connection pool, and the exceptions that those raise."""
     try:
         import kubernetes  # takes 0.3 s
         import urllib3
@@ -168,10 +169,10 @@ def _load(
     configuration = kubernetes.client.Configuration()
     with _capture_log() as lines:
         try:
-            # The directory is that which the plugin is run in; paths are absolute already.
+            # The directory in which the plugin is run; paths are absolute already.
             loader = KubeConfigLoader(document, config_base_path=os.getcwd())
             _within(Deadline(_LOAD_SECONDS), lambda: loader.load_and_set(configuration))
-        except Exception as error:  # of any kind: it takes the form of a kubeconfig for granted
+        except Exception as error:  # any exception: the library assumes a well-formed kubeconfig
             raise _unusable(name, needed_for, str(error) or type(error).__name__) from error
     if not configuration.auth_settings() and not configuration.cert_file:
         raise _unusable(
@@ -180,10 +181,10 @@ def _load(
     if cluster.get("tls-server-name") and not hasattr(configuration, "tls_server_name"):
         raise _too_old(name, "cluster.tls-server-name", kubernetes.__version__)
     if cluster.get("proxy-url"):
-        configuration.proxy = cluster["proxy-url"]  # loaders before version 34 take no notice of it
+        configuration.proxy = cluster["proxy-url"]  # loaders before version 34 ignore it
         configuration.proxy_headers = _proxy_headers(cluster["proxy-url"])
-        configuration.no_proxy = None  # that of the environment is for its own proxy
-    urllib3.disable_warnings()  # that a server is not verified, at each request
+        configuration.no_proxy = None  # the environment's list applies to the environment's proxy
+    urllib3.disable_warnings()  # it would warn of an unverified server at each request
     try:
         pool = RESTClientObject(configuration).pool_manager
     except ImportError as error:
@@ -192,7 +193,7 @@ def _load(
 
 
 def _verify_issuer(user: dict[str, Any]) -> None:
-    """Where no authority is named for the issuer of OIDC tokens, the library would send it the refresh token unverified."""
+    """Without a CA for the issuer of OIDC tokens, the library would send the refresh token without verifying the issuer."""
     provider = user.get("auth-provider")
     config = provider.get("config") if isinstance(provider, Mapping) else None
     if not isinstance(config, Mapping) or not isinstance(provider, Mapping):
@@ -216,7 +217,7 @@ def _proxy_headers(proxy: str) -> Optional[dict[str, str]]:
 
 @contextmanager
 def _capture_log() -> Iterator[list[str]]:
-    """What the library reports to the log, where it goes on with an error."""
+    """The errors that the library logs instead of raising them."""
     lines: list[str] = []
 
     class Handler(logging.Handler):

@@ -2,16 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Objects of the API of Kubernetes as steps: what is desired against what exists.
+"""Reconciles API objects: desired against existing ones, as steps.
 
     desired = {"/api/v1/namespaces/x/serviceaccounts/y": {"apiVersion": ..., "kind": ..., "metadata": {..., "labels": {**OURS}}}}
     actual = find_objects(api, desired)
     for step in object_steps(desired, actual, present=True, foreign=refuse):
         apply_step(api, step)
 
-Our object has the label of `OURS`. One without it is somebody else's, and is neither changed nor removed. What the
-API server or a controller has filled in besides does not count as a difference.
-"""
+An object of ours has the label `OURS`. One without it is somebody else's and is neither changed nor removed. Fields that the
+API server or a controller adds do not count as differences."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ from ..text.json_text import mapping_in
 from .client import Api
 
 OURS: Mapping[str, str] = {"app.kubernetes.io/managed-by": MARK}
-MANAGER: Mapping[str, str] = {"fieldManager": MARK}  # query of every request that writes
+MANAGER: Mapping[str, str] = {"fieldManager": MARK}  # query of every write request
 _OF_THE_API = ("apiVersion", "kind", "metadata", "status")
 
 Object = dict[str, Any]
@@ -34,7 +33,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class ObjectStep:
-    """`before` and `after` as the API has them; None is absent. `path` is that of the object."""
+    """`before` and `after` are API objects, or None for absent. `path` is that of the object."""
 
     path: str
     kind: str
@@ -61,9 +60,10 @@ def object_steps(
     present: bool,
     foreign: Callable[[str, str], BallastError],
 ) -> tuple[ObjectStep, ...]:
-    """In the order of `desired`, which is by path; with `present` False those that remove them, the other way round.
+    """The steps in the order of `desired`, whose keys are paths; if `present` is False, the steps that remove the objects,
+    in reverse order.
 
-    `foreign` makes the error for an existing object that this collection did not create; all of them are raised at once.
+    `foreign` makes the error for an existing object that this collection did not create; all of them are raised together.
     """
     pairs = [(path, manifest, actual[path]) for path, manifest in desired.items()]
     Problems.raise_if(
@@ -88,7 +88,7 @@ def object_steps(
 
 
 def apply_step(api: Api, step: ObjectStep) -> None:
-    """PeerError `core-api-conflict` where somebody has made, changed or replaced the object since it was read."""
+    """PeerError `core-api-conflict` if the object was created, changed or replaced since it was read."""
     if step.after is None:
         api.delete(step.path, _only(step.before))
     elif step.before is None:
@@ -103,12 +103,12 @@ def is_ours(manifest: Mapping[str, Any]) -> bool:
 
 
 def steps_as_result(steps: Sequence[ObjectStep]) -> list[dict[str, str]]:
-    """As a module returns them."""
+    """The steps as a module returns them."""
     return [{"kind": step.kind, "verb": step.verb, "title": step.title, "target": step.path} for step in steps]
 
 
 def steps_diff(steps: Sequence[ObjectStep]) -> list[dict[str, str]]:
-    """As Ansible's diff mode shows them. Of what is changed, the parts alone that are wanted."""
+    """The steps as Ansible's diff mode shows them; for a changed object only the fields that are desired."""
     return [
         {
             "before_header": step.title,
@@ -131,7 +131,7 @@ def _matches(actual: Any, desired: Any) -> bool:
 
 
 def _part(actual: Any, desired: Any) -> Any:
-    """The part of `actual` that `desired` names."""
+    """The part of `actual` that `desired` specifies."""
     if isinstance(desired, Mapping) and isinstance(actual, Mapping):
         return {key: _part(actual[key], part) for key, part in desired.items() if key in actual}
     if isinstance(desired, list) and isinstance(actual, list) and len(actual) == len(desired):
@@ -140,7 +140,8 @@ def _part(actual: Any, desired: Any) -> Any:
 
 
 def _merge_metadata(actual: Mapping[str, Any], desired: Mapping[str, Any]) -> Object:
-    """Metadata: labels and annotations that others have added stay, and the resourceVersion, which guards their changes."""
+    """The desired metadata, plus labels and annotations that others have added, and the resourceVersion, which protects
+    concurrent changes."""
     merged = {**actual, **desired}
     for key in ("labels", "annotations"):
         if key in desired:
@@ -149,7 +150,7 @@ def _merge_metadata(actual: Mapping[str, Any], desired: Mapping[str, Any]) -> Ob
 
 
 def _only(actual: Optional[Object]) -> Optional[Object]:
-    """DeleteOptions for that object and no other of its name."""
+    """DeleteOptions that match this object and no other with its name."""
     uid = mapping_in(actual, "metadata").get("uid")
     return {"preconditions": {"uid": uid}} if isinstance(uid, str) else None
 

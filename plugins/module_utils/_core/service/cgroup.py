@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A cgroup with limits for one node instance or one control plane: its services and all its pods are inside.
+"""A cgroup with limits, for one node instance or one control plane: its services and all its pods are inside.
 
-Without systemd it is a directory in every hierarchy; under systemd it is a slice unit of the same name. Removing it
-ends every process inside, which are ours by being there.
+Without systemd it is a directory in every hierarchy; with systemd it is a slice unit of the same name. Removing it kills
+every process inside: being in it makes them ours.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .systemd import UNIT_DIRECTORY, unit_taken_error
 
 _PERIOD_MICROSECONDS = 100_000
 _PAGE_BYTES = 4096  # the kernel rounds memory limits down to pages
-_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")  # what a kubelet asks of its cgroupRoot
+_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")  # needed in a kubelet's cgroupRoot
 _KILL_SECONDS = 10
 
 
 @dataclass(frozen=True)
 class Limits:
-    """None is no limit."""
+    """None means no limit."""
 
     cpu_millis: Optional[int] = None
     memory_bytes: Optional[int] = None
@@ -63,7 +63,7 @@ class CgroupKind:
         return asdict(limits_in_force(ctx.host, [os.path.join(root, target) for root in roots]))
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
-        if not fields(after).keys() >= _LIMITS.keys():  # what a removal asks for: there never was a whole one
+        if not fields(after).keys() >= _LIMITS.keys():  # removal of a part: there never was a complete cgroup
             self.remove(ctx, target, before)
             return
         if ctx.host.is_systemd():
@@ -81,7 +81,7 @@ class CgroupKind:
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
         if ctx.host.is_systemd():
             _own_slice(ctx.host, target)
-            # Its answer is of no use: a unit that is not loaded yet counts as a failure there.
+            # The exit status is ignored: it is a failure for a unit that is not loaded yet.
             ctx.host.run(["systemctl", "stop", slice_unit(target)], timeout=120, check=False)
             _stop_empty_above(ctx.host, target)
             ctx.host.remove(_slice_path(target))
@@ -99,7 +99,7 @@ CGROUP_KINDS = {"cgroup": CgroupKind()}
 
 
 def end_processes(host: Host, name: str) -> None:
-    """KILL every process in the cgroup and below it, until none is left."""
+    """SIGKILL every process in the cgroup and below it until none is left. HostError if some remain after the deadline."""
     places = cgroup_directories(host, name)
     if not wait_until(host, lambda: not kill_processes(host, name), seconds=_KILL_SECONDS, interval=0.05):
         pids = ", ".join(map(str, sorted(_pids(host, places))))
@@ -107,11 +107,11 @@ def end_processes(host: Host, name: str) -> None:
 
 
 def kill_processes(host: Host, name: str) -> set[int]:
-    """Send KILL to every process in the cgroup and below it, and wait for none. Their pids."""
+    """Send SIGKILL once to every process in the cgroup and below it, without waiting. Returns their pids."""
     places = cgroup_directories(host, name)
     left = _pids(host, places)
     running = [host.process(pid) for pid in left]
-    still = _pids(host, places) if left else set()  # without a pid that another process got before we looked at it
+    still = _pids(host, places) if left else set()  # without pids reused by another process in the meantime
     for process in running:
         if process is not None and process.pid in still:
             host.signal(process.id, signal.SIGKILL)
@@ -132,7 +132,7 @@ def list_processes(host: Host, path: str) -> list[int]:
 
 
 def limits_in_force(host: Host, directories: Sequence[str]) -> Limits:
-    """What the kernel holds a cgroup to, whose directories these are, one in each hierarchy."""
+    """The limits that the kernel enforces on a cgroup, given its directories, one per hierarchy."""
     limits = {name: limit.read(host, directories) for name, limit in _LIMITS.items()}
     return Limits(**limits)
 
@@ -147,12 +147,12 @@ def cgroup_tree(host: Host, path: str) -> list[str]:
 
 
 def _make_usable(host: Host, root: str, path: str, *, only: bool) -> None:
-    """What a new group lacks before a process may enter it or a kubelet may divide it.
+    """Prepare a new cgroup so that a process may enter it and a kubelet may divide it.
 
-    Beside v1 hierarchies (`only` is false) the one of v2 gives nothing to divide.
+    Where v1 hierarchies exist as well (`only` is false), the v2 hierarchy has no controllers to delegate.
     """
     if host.stat(os.path.join(path, "cpuset.mems")) and host.stat(os.path.join(path, "cgroup.clone_children")):
-        # cgroup v1: an empty cpuset admits nobody; children copy ours.
+        # cgroup v1: a cgroup with an empty cpuset admits no process; children copy ours.
         for name in ("cpuset.cpus", "cpuset.mems"):
             host.write_kernel_file(os.path.join(path, name), (host.read(os.path.join(root, name)) or b"").decode())
         host.write_kernel_file(os.path.join(path, "cgroup.clone_children"), "1")
@@ -165,7 +165,7 @@ def _make_usable(host: Host, root: str, path: str, *, only: bool) -> None:
 
 @dataclass(frozen=True)
 class _Limit:
-    """One limit in the files of cgroup v1 and v2."""
+    """One limit, in the files of cgroup v1 and v2."""
 
     controller: str
     v1: str
@@ -194,7 +194,7 @@ class _Limit:
         host.write_kernel_file(path, unlimited if value is None else str(value))
 
     def _path(self, host: Host, directories: Sequence[str]) -> tuple[str, bool]:
-        """ "" where no hierarchy has it."""
+        """The file of the limit and whether it is v1's; ("", False) if no hierarchy has it."""
         for directory in directories:
             for file, is_v1 in ((self.v1, True), (self.v2, False)):
                 path = os.path.join(directory, file)
@@ -204,7 +204,7 @@ class _Limit:
 
 
 class _CpuLimit(_Limit):
-    """Microseconds of processor time in each period: a file of each in v1, one line of both in v2."""
+    """Microseconds of CPU time per period: two files in v1, one line with both numbers in v2."""
 
     def _amount(self, host: Host, path: str, numbers: Sequence[int]) -> int:
         period = numbers[1] if len(numbers) > 1 else int(host.read(_period_path(path)) or _PERIOD_MICROSECONDS)
@@ -270,7 +270,7 @@ def _read_slice(host: Host, name: str) -> Value:
 
 
 def _own_slice(host: Host, name: str) -> str:
-    """The unit of a slice, empty where there is none. HostError where it is not ours."""
+    """The content of the slice's unit file; "" if there is none. HostError if it is not ours."""
     text = (host.read(_slice_path(name)) or b"").decode(errors="replace")
     if text and not text.startswith(_SLICE_MARK):
         raise unit_taken_error(_slice_path(name), "a unit file without this collection's mark in its first line")
@@ -293,12 +293,12 @@ def _stop_empty_above(host: Host, name: str) -> None:
 
 
 def _write_slice(host: Host, name: str, value: Value) -> None:
-    """A slice that runs keeps its limits when its file is read again, so they are set first (tried with systemd 257)."""
+    """A running slice keeps its limits when its unit file is reloaded, so they are set first (tried with systemd 257)."""
     rows = _slice_rows(value)
     _own_slice(host, name)
     if _is_active(host, name):
         host.run(["systemctl", "set-property", "--runtime", slice_unit(name), *rows], timeout=60)
     host.write(_slice_path(name), ("\n".join([_SLICE_MARK, "[Slice]", *rows]) + "\n").encode())
-    host.remove_tree(_properties_path(name))  # they would outweigh the file
+    host.remove_tree(_properties_path(name))  # they would override the unit file
     host.run(["systemctl", "daemon-reload"], timeout=60)
     host.run(["systemctl", "start", slice_unit(name)], timeout=60)

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Services of a host that somebody else made: a unit of systemd, or the directory of a runit service.
+"""Services of a host that we did not make: a systemd unit, or the directory of a runit service.
 
-Which of the two it is, its name says: a path is a directory.
+The name says which of the two: a path is a runit directory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def daemon_exists(host: Host, service: str) -> bool:
 
 
 def daemon_process(host: Host, service: str) -> Optional[Process]:
-    """None while it does not run. It is what the supervisor that root runs has started, and no other process."""
+    """The process that root's supervisor started for the service; None while it is not running."""
     if _by_runit(service):
         return runit_process(host, service)
     unit = _unit(host, service)
@@ -48,7 +48,7 @@ def daemon_process(host: Host, service: str) -> Optional[Process]:
 
 
 def daemon_of(host: Host, process: Process) -> str:
-    """The service in which a process runs, by the name that these functions take; "" where it is in none."""
+    """The name of the service that a process runs in, as these functions take it; "" if it is in none."""
     if host.is_systemd():
         units = [part for path in process.cgroups for part in path.split("/") if part.endswith(_UNIT)]
         return units[0][: -len(_UNIT)] if units else ""
@@ -57,7 +57,7 @@ def daemon_of(host: Host, process: Process) -> str:
 
 
 def stop_daemon(host: Host, service: str) -> None:
-    """Until it has ended. One that does not run is well."""
+    """Stop the service and wait until it has ended. A service that is not running is fine."""
     if _by_runit(service):
         stop_runit(host, service)
     else:
@@ -65,7 +65,7 @@ def stop_daemon(host: Host, service: str) -> None:
 
 
 def start_daemon(host: Host, service: str) -> None:
-    """Without a wait: one that ends again and again is hardly ever seen up, and who starts it waits until it is well."""
+    """Start the service without waiting: a crashing service is hardly ever seen up, and callers wait until it is healthy."""
     if _by_runit(service):
         host.run(["sv", "up", service], timeout=_STOP_SECONDS)
     else:
@@ -76,17 +76,17 @@ def restart_daemon(host: Host, service: str) -> None:
     if _by_runit(service):
         stop_daemon(host, service)
         start_daemon(host, service)
-    else:  # at once, for systemd would stop what requires it, and not start that again
+    else:  # one command, because stopping it would also stop the units that require it, and start would not bring those back
         host.run(["systemctl", "restart", service], timeout=6 * _STOP_SECONDS)
 
 
 def daemon_network(host: Host, service: str) -> Optional[str]:
-    """Path of the network namespace that systemd starts it in, where that is not systemd's own."""
+    """The path of the network namespace in which systemd starts it; None if that is systemd's own."""
     return None if _by_runit(service) else _unit(host, service).get("NetworkNamespacePath") or None
 
 
 def daemon_files(host: Host, service: str) -> list[str]:
-    """The files that its command line is made of."""
+    """The files that determine its command line."""
     if _by_runit(service):
         return [os.path.join(service, "run")]
     unit = _unit(host, service)
@@ -96,8 +96,8 @@ def daemon_files(host: Host, service: str) -> list[str]:
 
 
 def flag_value(argv: Sequence[str], flag: str) -> Optional[str]:
-    """Go's flags: --flag=value or --flag value, with one dash or two, underscores as dashes; the last counts. None where it
-    is not given, "" where it has no value."""
+    """The last value of a flag, parsed as Go does: --flag=value or --flag value, one dash or two, underscores equal to
+    dashes. None if it is not given, "" if it has no value."""
     last: Optional[str] = None
     for at, word in enumerate(argv):
         name, equals, value = word.partition("=")
@@ -112,7 +112,8 @@ def _by_runit(service: str) -> bool:
 
 
 def _unit(host: Host, name: str) -> dict[str, str]:
-    """A property that has several values is printed once for each."""
+    """The properties of a unit. systemctl prints a property with several values once per value; they are joined with
+    blanks."""
     argv = ["systemctl", "show", "--property", ",".join(_PROPERTIES), name]
     lines = host.run(argv, timeout=30).stdout.splitlines()
     properties: dict[str, str] = {}

@@ -49,7 +49,7 @@ class Runit:
             host.write(os.path.join(target, "down"), b"")
         if supervised:
             _wait_for(host, lambda: _is_supervised(host, target), service.name)
-            # Also before a start: what a full disk kept runsv from noting stays wrong until the process ends.
+            # Also before a start: a state that runsv could not write to a full disk stays wrong until the process ends.
             self.stop(host, target, seconds=service.stop_seconds)
             if running:
                 host.run(["sv", "up", target], timeout=STOP_SECONDS)
@@ -63,7 +63,7 @@ class Runit:
         seconds = stop_seconds(host, target)
         host.remove(definition_path(target))
         if host.stat(os.path.join(target, "supervise")):
-            # A runsvdir restarts a runsv that ended: with `down` it does not start the service.
+            # runsvdir restarts a runsv that ends; the file `down` keeps that one from starting the service.
             host.write(os.path.join(target, "down"), b"")
             _end(host, "force-shutdown", _list_supervised(host, [target]), seconds=seconds)
         host.remove_tree(target)
@@ -82,8 +82,8 @@ class Runit:
 
     def stop(self, host: Host, target: str, *, seconds: int = STOP_SECONDS) -> None:
         _end(host, "force-stop", [target], seconds=seconds)
-        # One that ends again and again is down, and service up, while runsv waits before its next start: sv takes that for
-        # stopped, and would take the next "up" for asked already.
+        # A service that keeps crashing is "down" with "want up" while runsv waits before the next start. sv takes that for
+        # stopped, and would take the next "up" for already requested.
         _wait_for(host, lambda: _is_to_be_down(host, target), os.path.basename(target))
 
 
@@ -99,7 +99,7 @@ class SupervisorKind:
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         if ctx.host.is_systemd():
             return
-        if not fields(after)["running"]:  # what a removal asks for where a part was there before the first run
+        if not fields(after)["running"]:  # removal of a part that existed before the first run
             self.remove(ctx, target, before)
             return
         if ctx.host.which("runsvdir") is None:
@@ -109,7 +109,7 @@ class SupervisorKind:
         running = _supervisor(ctx.host, target)
         if running is None:
             _end_runsv(ctx.host, target)
-            # runsvdir waits while the directory was changed within the current second, to see all of one change.
+            # runsvdir does not scan a directory that was changed within the current second, to see complete changes only.
             ctx.host.run(["touch", "--date=-10 seconds", target], timeout=10)
             running = ctx.host.spawn(["runsvdir", "-P", target], log=_log_path(target))
         ctx.host.write(_pid_path(target), f"{running.pid}\n".encode())
@@ -122,7 +122,7 @@ class SupervisorKind:
         running = _supervisor(ctx.host, target)
         _end(ctx.host, "force-stop", _started_after_others(ctx.host, target))
         if running is not None:
-            # runsvdir(8): on HUP it sends TERM to each runsv, which ends its service, and then ends itself.
+            # runsvdir(8): on SIGHUP it sends SIGTERM to each runsv, which ends its service, and then exits.
             ctx.host.signal(running, signal.SIGHUP)
             _wait_for(ctx.host, lambda: not ctx.host.read_process(running, "cmdline"), f"supervisor of {target}")
         _end_runsv(ctx.host, target)
@@ -132,33 +132,33 @@ class SupervisorKind:
 
 
 def stop_together(host: Host, sv_dirs: Sequence[str]) -> None:
-    """Stop all services of these supervisors at once, before each is removed. Nothing where they are not runit's."""
+    """Stop all services of these supervisors at once, before each is removed. Does nothing without runit."""
     paths = [path for sv_dir in sv_dirs for path in _service_directories(host, sv_dir)]
     _end(host, "force-stop", _list_supervised(host, paths))
 
 
 def supervisor_pid(host: Host, sv_dir: str) -> Optional[int]:
-    """The pid of our runsvdir, if it lives, is root's, and serves `sv_dir`."""
+    """The pid of our runsvdir if it is alive, root's, and serves `sv_dir`."""
     recorded = (host.read(_pid_path(sv_dir)) or b"").strip()
     process = host.process(int(recorded)) if recorded.isdigit() else None
     return process.pid if process is not None and is_runsvdir(host, process, sv_dir) else None
 
 
 def runit_process(host: Host, directory: str) -> Optional[Process]:
-    """The service of any directory of runit, ours or not; None while it does not run."""
+    """The process of any runit service, ours or not; None while it is not running."""
     data = (host.read(os.path.join(directory, "supervise", "pid")) or b"").strip()
-    # What runsv wrote stays when it is killed, and the pid may be another process's by then.
+    # The file remains when runsv is killed, and the pid may belong to another process by then.
     process = host.process(int(data)) if data.isdigit() and _runit_state(host, directory) == "run" else None
     return process if process is not None and is_run_by(host, process, directory) else None
 
 
 def stop_runit(host: Host, target: str) -> None:
-    """Any service of runit, ours or not, until it is down and stays so."""
+    """Stop any runit service, ours or not, and wait until it is down and stays down."""
     Runit().stop(host, target)
 
 
 def _supervisor(host: Host, sv_dir: str) -> Optional[ProcessId]:
-    """The runsvdir of the directory, also one that a run started and was killed before it could record it."""
+    """The runsvdir of the directory, including one started by a run that was killed before it recorded the pid."""
     return next((process.id for process in list_processes(host) if is_runsvdir(host, process, sv_dir)), None)
 
 
@@ -168,8 +168,8 @@ def _service_directories(host: Host, sv_dir: str) -> list[str]:
 
 
 def _end_runsv(host: Host, sv_dir: str) -> None:
-    """End each runsv, which outlives its runsvdir, and its service; remove the states that they leave, which would
-    say "run" for ever."""
+    """End each runsv, which outlives its runsvdir, with its service. Remove the state files they leave, which would say
+    "run" forever."""
     paths = _service_directories(host, sv_dir)
     _end(host, "force-shutdown", _list_supervised(host, paths))
     for path in paths:
@@ -178,11 +178,11 @@ def _end_runsv(host: Host, sv_dir: str) -> None:
 
 
 def _end(host: Host, how: str, paths: Sequence[str], *, seconds: int = STOP_SECONDS) -> None:
-    """End these services together: TERM, and KILL after the wait. With `force-shutdown` their runsv end too."""
+    """End these services together: SIGTERM, then SIGKILL after `seconds`. With `force-shutdown` their runsv ends too."""
     if not paths:
         return
-    # sv looks every 0.42 seconds: it is to wait when there is nothing left to wait for. Its answers are of no use: a service whose
-    # runsv has ended already counts as a failure there.
+    # sv polls every 0.42 seconds, so it is told to wait only once nothing is left to wait for. Its exit status is ignored:
+    # it is a failure for a service whose runsv has already ended.
     host.run(["sv", _WITHOUT_WAIT[how], *paths], timeout=seconds, check=False)
     wait_until(host, lambda: not any(_runs(host, path) for path in paths), seconds=seconds, interval=0.05)
     host.run(["sv", "-w", "1", how, *paths], timeout=3 * seconds, check=False)
@@ -193,8 +193,8 @@ def _runs(host: Host, path: str) -> bool:
 
 
 def _started_after_others(host: Host, sv_dir: str) -> list[str]:
-    """The services whose start follows that of another program's, which are to end before it: an API server whose etcd stops
-    first waits for it until it is killed."""
+    """Services that start after another program. They must end before that program: an API server whose etcd stops first
+    waits for it until it is killed."""
     rows = []
     for path in _service_directories(host, sv_dir):
         data = host.read(definition_path(path))
@@ -215,20 +215,21 @@ def _pid_path(sv_dir: str) -> str:
 
 
 def _list_supervised(host: Host, paths: Sequence[str]) -> list[str]:
-    """Those of our services that can be waited for: what a runsv has left that was killed, as by a loss of power, says "run" for
-    ever."""
+    """Those of our services that can be waited for. The state files of a runsv that was killed, as by a power cut, say "run"
+    forever."""
     return [path for path in paths if _is_supervised(host, path)]
 
 
 def _is_supervised(host: Host, target: str) -> bool:
-    """By a runsv that lives: what one that has ended leaves there looks the same."""
+    """Whether a live runsv supervises it: the files of a runsv that has ended look the same."""
     if host.stat(os.path.join(target, "supervise", "ok")) is None:
         return False
     return host.run(["sv", "status", target], timeout=STOP_SECONDS, check=False).status == 0
 
 
 def _is_to_be_down(host: Host, target: str) -> bool:
-    """Byte 17 of supervise/status (runsv.c, update_status) is "u" or "d", for what is wanted of the service."""
+    """Whether it is down and meant to be: byte 17 of supervise/status (runsv.c, update_status) is "u" or "d", the requested
+    state."""
     requested = (host.read(os.path.join(target, "supervise", "status")) or b"")[17:18]
     return _runit_state(host, target) == "down" and requested in (b"d", b"")
 

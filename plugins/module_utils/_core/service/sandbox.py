@@ -2,20 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What one of our services may do, for either supervisor.
+"""What our services are allowed to do, with either supervisor.
 
 | service | sandbox |
 |---|---|
-| pull proxy, reconciler, service proxy, aggregation agent, etcd, API servers, controller manager, scheduler | all of this module |
-| kube-proxy; service proxy of an instance; watchdog of a change | capabilities and `no_new_privs`; their work is the host's own network, kernel and services |
-| kubelet, containerd | none: what they lack, every container lacks |
+| pull proxy, reconciler, service proxy, aggregation agent, etcd, API servers, controller manager, scheduler | everything in this module |
+| kube-proxy; service proxy of an instance; watchdog of a change | capabilities and `no_new_privs` only: they work on the host's network, kernel and services |
+| kubelet, containerd | none: containers inherit their restrictions |
 
-`no_new_privs`, a bounding set and seccomp filters are inherited by containers, mounts have to reach the host, and a umask changes
-what volumes look like.
+Containers would inherit `no_new_privs`, a bounding set and seccomp filters; mounts must reach the host; and a umask changes
+the modes of files in volumes.
 
-systemd has a setting for each. Under runit the same comes from setpriv(1) and a mount namespace; what runit has nothing for is
-the seccomp filters (namespaces, address families, memory that is written and executed), devices and the kernel's files in /proc
-and /sys, which stay protected by the missing capabilities.
+systemd has a setting for each restriction. Under runit, setpriv(1) and a mount namespace do the same, except for the seccomp
+filters (namespaces, address families, memory that is writable and executable), devices, and the kernel's files in /proc and
+/sys. The missing capabilities still protect those.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from typing import Any
 
 _HOMES = ("/home", "/root", "/run/user")
 _TEMPORARY = ("/tmp", "/var/tmp")
-# Where only root makes directories: elsewhere a user may own one on the way, which root without a capability cannot pass.
+# Here only root makes directories. Elsewhere a user may own a parent directory, which root without capabilities cannot
+# traverse.
 _OF_ROOT = ("/etc", "/opt", "/run", "/srv", "/usr", "/var")
 _READ_SEARCH = "CAP_DAC_READ_SEARCH"
 _ALWAYS = ("LockPersonality=yes", "RestrictRealtime=yes", "SystemCallArchitectures=native")
@@ -34,22 +35,22 @@ _ALWAYS = ("LockPersonality=yes", "RestrictRealtime=yes", "SystemCallArchitectur
 
 @dataclass(frozen=True)
 class Sandbox:
-    """The defaults are those of a program that listens, connects, reads files, and writes its log."""
+    """The defaults fit a program that listens, connects, reads files, and writes its log."""
 
-    writes: tuple[str, ...] = ()  # directories, besides that of the log; they are made where they are missing
-    reads: tuple[str, ...] = ()  # files that its command line does not name
+    writes: tuple[str, ...] = ()  # directories besides that of the log; made if absent
+    reads: tuple[str, ...] = ()  # files that are not on its command line
     capabilities: tuple[str, ...] = ()  # "CAP_NET_ADMIN"
     cgroups: bool = False  # it changes limits of cgroups
-    host: bool = False  # its work is the host: no file system, device or namespace is kept from it
+    host: bool = False  # it manages the host: no file system, device or namespace is hidden from it
 
     @staticmethod
     def from_value(value: Mapping[str, Any]) -> Sandbox:
-        """Of what `dataclasses.asdict` and JSON made of one."""
+        """The inverse of `dataclasses.asdict`, after a round trip through JSON."""
         parts: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in value.items()}
         return Sandbox(**parts)
 
     def faults(self) -> list[str]:
-        """What a unit or a script cannot carry."""
+        """What a unit file or a script cannot represent."""
         paths = [*self.writes, *self.reads]
         return [
             *(f"path {path!r}" for path in paths if not path.startswith("/") or not path.isprintable()),
@@ -58,7 +59,7 @@ class Sandbox:
 
 
 def unit_lines(sandbox: Sandbox, *, log_directory: str, paths: Iterable[str]) -> list[str]:
-    """Settings of systemd. `paths`: everything that the program is known to use. Those of `host` get the rest by
+    """systemd settings. `paths` are all paths that the program is known to use. Services with `host` get the rest from
     `setpriv_words`, after they have entered the namespaces of their node."""
     if sandbox.host:
         return list(_ALWAYS)
@@ -80,7 +81,7 @@ def unit_lines(sandbox: Sandbox, *, log_directory: str, paths: Iterable[str]) ->
         "ProtectKernelTunables=yes",
         "ProtectSystem=strict",
         f"ReadWritePaths={' '.join(_quote(path) for path in writes)}",
-        # With all privileges, before the file system is read-only: those below /run are gone after a start of the machine.
+        # With full privileges, before the file system becomes read-only: directories below /run are gone after a reboot.
         *(f"ExecStartPre=+/usr/bin/mkdir -p -m 0700 -- {_quote(path, dollar='$$')}" for path in sandbox.writes),
         "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK",
         "RestrictNamespaces=yes",
@@ -89,8 +90,8 @@ def unit_lines(sandbox: Sandbox, *, log_directory: str, paths: Iterable[str]) ->
     ]
 
 
-# Arguments: directories that stay writable, "--", the command. Those below /run are gone after a start of the machine, and cannot
-# be made once the rest is read-only. Mounts of this namespace go with it.
+# Arguments: directories that stay writable, "--", the command. Directories below /run are gone after a reboot, and cannot be
+# made once the rest is read-only. The mounts end with this namespace.
 _READ_ONLY = """for place do
   shift
   [ "$place" = -- ] && break
@@ -102,7 +103,7 @@ exec "$@\""""
 
 
 def runit_words(sandbox: Sandbox, *, log_directory: str, paths: Iterable[str]) -> list[str]:
-    """What a command of runit begins with: a mount namespace in which the file system of / is read-only, then setpriv."""
+    """The prefix of a runit command: a mount namespace in which / is read-only, then setpriv."""
     if sandbox.host:
         return setpriv_words(sandbox)
     used = [*paths, *sandbox.reads, *sandbox.writes]
@@ -125,7 +126,7 @@ def _capabilities(sandbox: Sandbox, used: Iterable[str]) -> tuple[str, ...]:
 
 
 def paths_in(words: Iterable[str]) -> list[str]:
-    """Of a command line: PATH, --option=PATH."""
+    """The absolute paths on a command line, given as PATH or --option=PATH."""
     values = (word.partition("=")[2] if word.startswith("-") else word for word in words)
     return [value for value in values if value.startswith("/")]
 

@@ -4,10 +4,10 @@
 
 """A supervised service as a value, and what a supervisor does with it. `services.py` has the kinds of resource.
 
-A service's resource has the target `SV_DIR/NAME`: under runit that is its directory, under systemd the unit is
-`NAME.service`. The value is the whole definition, kept in `SV_DIR/NAME/ballast.json`, so that any change of it, and of
-the files that `config_digest` stands for, restarts the service. It is removed before a change and written after it: a
-service without it is one that a killed run left half changed.
+A service's resource has the target `SV_DIR/NAME`: for runit that is its directory; for systemd the unit is `NAME.service`.
+The value is the complete definition, stored in `SV_DIR/NAME/ballast.json`, so that any change of it, or of the files behind
+`config_digest`, restarts the service. The file is removed before a change and written after it: a service without it was
+left half changed by a killed run.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 class Service:
     name: str  # "ballast-lab-n1-kubelet"
     argv: tuple[str, ...]  # argv[0] is an absolute path
-    log: str  # file that its output is appended to
-    cgroup: str  # its own leaf, without the hierarchy: "ballast-lab-n1/kubelet"; under systemd the slice is its parent
+    log: str  # file to which its output is appended
+    cgroup: str  # its own leaf, without the hierarchy: "ballast-lab-n1/kubelet"; under systemd its parent is the slice
     config_digest: str = ""
     env: tuple[tuple[str, str], ...] = ()
     env_file: Optional[str] = (
-        None  # further variables, as `env_file_text` writes them: secrets, which no command line may hold
+        None  # more variables, as `env_file_text` writes them: secrets, which must not appear on a command line
     )
     netns: Optional[str] = None  # path of a network namespace
     mountns: Optional[str] = None  # path of a mount namespace
-    keep_children: bool = False  # containerd: its shims live on when it ends
-    after: tuple[str, ...] = ()  # units of systemd that are started before it; a missing one is no error
-    before: tuple[str, ...] = ()  # units of systemd that are started after it
-    reloads: bool = False  # HUP makes it read its settings again, and does not end it
-    stop_seconds: int = STOP_SECONDS  # that it may take to end after TERM
-    sandbox: Optional[Sandbox] = None  # None: it may do all that root may, see the table there
+    keep_children: bool = False  # for containerd: its shims outlive it
+    after: tuple[str, ...] = ()  # systemd units that are started before it; a missing one is no error
+    before: tuple[str, ...] = ()  # systemd units that are started after it
+    reloads: bool = False  # it reloads its settings on SIGHUP
+    stop_seconds: int = STOP_SECONDS  # how long it may take to end after SIGTERM
+    sandbox: Optional[Sandbox] = None  # None: it may do everything that root may; see the table in sandbox.py
 
     def __post_init__(self) -> None:
-        """Refuse what a unit file or env(1) cannot carry; everything else is quoted."""
+        """Refuse what a unit file or env(1) cannot represent; everything else is quoted."""
         parent, _slash, leaf = self.cgroup.partition("/")
         paths = [path for path in (self.log, self.env_file, self.netns, self.mountns) if path is not None]
         faults = [
@@ -91,23 +91,23 @@ class Service:
 
 
 def env_file_text(env: Sequence[tuple[str, str]]) -> str:
-    """NAME='value' lines, which systemd.exec(5) and a shell read alike. Bug for a value that needs more quoting than that."""
+    """Lines NAME='value', which systemd.exec(5) and a shell read alike. Bug for a value that those quotes cannot hold."""
     if any(_ENV_FILE_QUOTED.search(text) or not _VARIABLE.fullmatch(name) for name, text in env):
         expected = "variables that an environment file can contain"
-        raise Bug(**RUN_MESSAGES.texts("core-value", expected=expected, value="others"))  # which may be secrets
+        raise Bug(**RUN_MESSAGES.texts("core-value", expected=expected, value="others"))  # the values may be secrets
     return "".join(f"{name}='{text}'\n" for name, text in env)
 
 
 def parse_env_file(text: str) -> tuple[tuple[str, str], ...]:
-    """What `env_file_text` wrote; lines of another form are left out."""
+    """Parse what `env_file_text` wrote; lines of another form are ignored."""
     return tuple((match[1], match[2]) for match in _ENV_FILE_LINE.finditer(text))
 
 
 class Supervisor(Protocol):
-    """What starts services on a host and keeps them running: `runit.Runit` or `systemd.Systemd`."""
+    """Starts the services of a host and keeps them running: `runit.Runit` or `systemd.Systemd`."""
 
     def read(self, host: Host, target: str) -> Value:
-        """`Service.as_value()`, ABSENT, or `incomplete()` where a part is missing or differs."""
+        """`Service.as_value()`, ABSENT, or `incomplete()` if a part is missing or differs."""
 
     def write(self, host: Host, target: str, service: Service, *, running: bool, definition_known: bool) -> None: ...
 
@@ -131,7 +131,7 @@ def service(sv_dir: str, definition: Service, *, running: bool, group: str) -> R
 
 
 def supervisor(sv_dir: str, *, group: str) -> Resource:
-    """Follows the services of `sv_dir`. Under systemd it always holds."""
+    """The supervisor of the services in `sv_dir`. Under systemd there is nothing to make."""
     return Resource(
         kind="supervisor", target=sv_dir, value={"running": True}, title=f"supervisor of {sv_dir}", group=group
     )
@@ -147,17 +147,17 @@ def write_definition(host: Host, target: str, service: Service) -> None:
 
 
 def stop_seconds(host: Host, target: str) -> int:
-    """Of the service as it is defined now; where its definition is gone, as for any."""
+    """The `stop_seconds` of the service as defined now; the default if its definition is gone."""
     data = host.read(definition_path(target))
     return STOP_SECONDS if data is None else Service.from_value(parse_json(data)).stop_seconds
 
 
 def incomplete(target: str) -> Value:
-    """The value of a service of which only a part is there: one that nobody asks for."""
+    """The value of a service of which only a part exists. It equals no value that is ever wanted."""
     nothing = Service(name=os.path.basename(target), argv=_INCOMPLETE, log="/dev/null", cgroup="none/none")
     return nothing.as_value(running=False)
 
 
 def is_incomplete(value: Value) -> bool:
-    """Whether this is the value of a service of which only a part exists."""
+    """Whether this value means that only a part of the service exists."""
     return value != ABSENT and Service.from_value(value).argv == _INCOMPLETE

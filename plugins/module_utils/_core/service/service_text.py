@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files of a service: the `run` script of runit, the unit of systemd."""
+"""The files that define a service: the `run` script of runit, the systemd unit."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ..host.host import PATH, Host
 from .sandbox import paths_in, runit_words, setpriv_words, unit_lines
 from .service import Service
 
-MARK = "# ballast: "  # a unit file that does not begin with it is not ours
+MARK = "# ballast: "  # a unit file that does not begin with this is not ours
 
 
 def _command(service: Service, *, by_systemd: bool) -> list[str]:
-    """The service's command, entering the namespaces that the supervisor does not enter for it."""
+    """The service's command line, entering the namespaces that the supervisor does not enter itself."""
     enter = []
     if service.netns and not by_systemd:
         enter.append(f"--net={service.netns}")
     if service.mountns:
-        # With NetworkNamespacePath= systemd gives the unit a mount namespace of its own (for /sys), and the kernel copies
-        # no mount that holds a mount namespace into another one: there the file is empty. It is itself in PID 1's.
+        # With NetworkNamespacePath= systemd gives the unit its own mount namespace (for /sys), and the kernel does not copy
+        # mounts that hold a mount namespace into another one: there the file is empty. It is intact in PID 1's namespace.
         root = "/proc/1/root" if by_systemd and service.netns else ""
         enter.append(f"--mount={root}{service.mountns}")
     return [*(["/usr/bin/nsenter", *enter, "--"] if enter else []), *_confined_argv(service, by_systemd=by_systemd)]
@@ -44,8 +44,8 @@ def _paths(service: Service) -> list[str]:
 
 
 def run_script(host: Host, service: Service) -> str:
-    """runit's `run`. What a killed supervisor left of this service is ended first: the processes of its own cgroup
-    that run its own program."""
+    """runit's `run` script. It first kills what a killed supervisor left of this service: processes in the service's own
+    cgroup that run its program."""
     leaves = [os.path.join(root, service.cgroup) for root in cgroup_hierarchies(host)]
     environment = [f"{name}={value}" for name, value in (("PATH", PATH), *service.env)]
     command = ["/usr/bin/env", "-i", *environment, *_with_env_file(service), *_command(service, by_systemd=False)]
@@ -69,7 +69,7 @@ exec {shlex.join(command)}
 
 
 def _with_env_file(service: Service) -> list[str]:
-    """A shell that reads the file: its content is on no command line."""
+    """A shell that reads the file, so that its content is on no command line."""
     if service.env_file is None:
         return []
     return ["/bin/sh", "-c", 'set -a; . "$0" || exit 1; set +a; exec "$@"', service.env_file]
@@ -116,13 +116,13 @@ def _sandbox_lines(service: Service) -> list[str]:
 
 
 def systemd_word(word: str, *, of_command: bool) -> str:
-    """systemd.syntax(7): double quotes and escapes as in C. systemd.unit(5): % is doubled; systemd.service(5): in a
-    command, but not in Environment=, $ is doubled too."""
+    """Quote as systemd.syntax(7): double quotes and C escapes. % is doubled (systemd.unit(5)); in commands, but not in
+    Environment=, $ is doubled too (systemd.service(5))."""
     quoted = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     quoted = "".join(f"\\x{ord(sign):02x}" if ord(sign) < 0x20 or ord(sign) == 0x7F else sign for sign in quoted)
     return f'"{quoted.replace("$", "$$") if of_command else quoted}"'
 
 
 def _systemd_path(path: str) -> str:
-    """For settings that take the rest of their line: nothing but % is special there."""
+    """For settings that take the rest of their line, where only % is special."""
     return path.replace("%", "%%")

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Supervised services: systemd units where PID 1 is systemd, else runit, whose `runsvdir` we start ourselves.
+"""Supervised services: systemd units where PID 1 is systemd, else runit with a `runsvdir` that we start ourselves.
 
-Under runit one supervisor serves one SV_DIR. It starts all that lies there at once, but looks for additions only
-every 5 seconds; so services are written first, and the supervisor's resource follows them.
+Under runit one supervisor serves one SV_DIR. At its start it starts everything in it, but later looks for new services only
+every 5 seconds. So services are written first, and the supervisor's resource comes after them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .service import Service, Supervisor, definition_path, incomplete
 from .systemd import Systemd
 
 _LOG_MODE = 0o640
-_LOG_KEPT_BYTES = 1024 * 1024  # of one that an earlier version made for everyone to read
+_LOG_KEPT_BYTES = 1024 * 1024  # how much is kept of a log that an earlier version made world-readable
 
 
 class ServiceKind:
@@ -35,7 +35,7 @@ class ServiceKind:
         return _supervisor(ctx.host).read(ctx.host, target)
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
-        if after == incomplete(target):  # what an undo or a removal may ask for: there never was a whole one
+        if after == incomplete(target):  # an undo or a removal of a part: there never was a complete service
             self.remove(ctx, target, before)
             return
         service = Service.from_value(after)
@@ -49,13 +49,13 @@ class ServiceKind:
         defined = ctx.host.read(definition_path(target))
         _supervisor(ctx.host).remove(ctx.host, target)
         log = "" if defined is None else Service.from_value(parse_json(defined)).log
-        # What was written is kept, for diagnosis.
+        # A log with content is kept for diagnosis.
         if log and ctx.host.read_end(log, 1) == b"":
             ctx.host.remove(log)
 
 
 def _make_log(host: Host, service: Service) -> None:
-    """Its log, before its supervisor opens it, with a mask of its own."""
+    """Create the log with our mode before the supervisor opens it with its own umask."""
     log_directory = os.path.dirname(service.log)
     if host.stat(log_directory) is None:
         host.make_directory(log_directory, mode=0o750)
@@ -68,23 +68,23 @@ SERVICE_KINDS: dict[str, Kind] = {"service": ServiceKind(), "supervisor": Superv
 
 
 def reload_service(host: Host, target: str) -> None:
-    """Make a running service that `reloads` read its settings again, without waiting for it."""
+    """Make a running service that has `reloads` read its settings again; does not wait for it."""
     _supervisor(host).reload(host, target)
 
 
 def service_process(host: Host, target: str) -> Optional[Process]:
-    """A running service, None when it is down."""
+    """The process of a service; None when it is down."""
     return _supervisor(host).process(host, target)
 
 
 def service_pid(host: Host, target: str) -> Optional[int]:
-    """For a person to read, or to measure by. What acts on the process takes `service_process`."""
+    """The pid, for display or measurement. Code that acts on the process uses `service_process`."""
     process = service_process(host, target)
     return None if process is None else process.pid
 
 
 def is_to_run(host: Host, target: str) -> bool:
-    """Whether its supervisor is to keep it up: not so for a service that we stopped, but for one that was killed."""
+    """Whether its supervisor keeps it running: true for a service that was killed, false for one that we stopped."""
     return _supervisor(host).is_to_run(host, target)
 
 

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One cgroup of this host, `ballast-supervisors`, for the supervisors that runit needs.
+"""The cgroup `ballast-supervisors` of this host, for the supervisor processes that runit needs.
 
-A kubelet reads the open files of every process in the root cgroup each ten seconds. Left there, the four supervisors of each node would
-cost every kubelet of the host processor time. It has no limits, so only the hierarchy counts that kubelets read: that of the controller
-cpu, or cgroup v2's. A host whose cgroups refuse it works the same, with busier kubelets.
+Every ten seconds a kubelet reads the open files of every process in the root cgroup. If they stayed there, the four
+supervisors of each node would cost every kubelet of the host CPU time. The cgroup has no limits, so it exists only in the
+hierarchy that kubelets read: that of the cpu controller, or cgroup v2's. If it cannot be made, kubelets only use more CPU.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SUPERVISORS = "ballast-supervisors"
 
 
 def enter(host: Host, supervisor: ProcessId) -> None:
-    """Move a supervisor and its children, which are supervisors too."""
+    """Move a supervisor and its children, which are supervisors too, into the cgroup."""
     with suppress(HostError):
         for directory in _directories(host):
             host.make_directory(directory)
@@ -35,7 +35,7 @@ def exists(host: Host) -> bool:
 
 
 def leave(host: Host) -> None:
-    """Remove the cgroup. The kernel refuses it while it has processes."""
+    """Remove the cgroup. The kernel refuses while it has processes."""
     with suppress(HostError):
         for directory in _directories(host):
             if host.stat(directory) is not None:

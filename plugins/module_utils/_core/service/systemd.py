@@ -23,8 +23,8 @@ UNIT_DIRECTORY = "/etc/systemd/system"
 
 class Systemd:
     def _own_unit(self, host: Host, target: str) -> Optional[bytes]:
-        """HostError where the unit of this name is somebody else's, or belongs to another of our instances: each has its directory
-        before its unit, and after it."""
+        """The unit file, or None. HostError if it was not made by us, or belongs to a service whose directory `target` is
+        missing: our services have that directory before, during and after their unit."""
         unit = host.read(self._path(target))
         if unit is None:
             return None
@@ -61,7 +61,7 @@ class Systemd:
     def remove(self, host: Host, target: str) -> None:
         name = os.path.basename(target)
         self._own_unit(host, target)
-        # Its answer is of no use: a unit that is not loaded counts as a failure there.
+        # The exit status is ignored: it is a failure for a unit that is not loaded.
         host.run(["systemctl", "disable", "--now", name], timeout=3 * stop_seconds(host, target), check=False)
         state = self._show(host, target)["ActiveState"]
         if state not in ("inactive", "failed"):
@@ -94,7 +94,8 @@ class Systemd:
 
 
 def unit_process(host: Host, main_pid: str, control_group: str) -> Optional[Process]:
-    """The main process of a unit, of which systemd says its pid and the unit's cgroup."""
+    """The main process of a unit, given its MainPID and ControlGroup as systemd reports them; None if that is not the main
+    process of that unit."""
     process = host.process(int(main_pid)) if main_pid.isdigit() and int(main_pid) else None
     return process if process is not None and is_main_of_unit(process, control_group) else None
 

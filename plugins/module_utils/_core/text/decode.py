@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Strict reading of data that somebody else wrote: files of settings, options, objects of an API. Pure.
+"""Strict reading of untrusted data: settings files, module options, API objects. Pure.
 
     faults = Faults(Words(MESSAGES, value="lab-value", key="lab-key"))
     top = Reader(data, faults, known=("name", "pids", "nodes"))
@@ -10,9 +10,9 @@
     nodes = [read_node(row) for row in top.rows("nodes", ("name", "runtime"))]
     faults.raise_all()
 
-A `Reader` reads the keys of one mapping. A parser is a function from a value to what it means; it raises `Wrong` for a
-value that it refuses. A fault is recorded with its path and reading goes on with a default, so that all faults are reported
-together. The feature's own table of messages says them: see `Words`.
+A `Reader` reads the keys of one mapping. A parser is a function from a raw value to a parsed one; it raises `Wrong` for a
+value it refuses. A fault is recorded with its path and reading continues with a default, so that all faults are reported
+together, in the words of the feature's own message table (`Words`).
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ Parser = Callable[[Any], T]
 
 VALUE, KEY, MISSING = "value", "key", "missing"
 _EMPTY: Sequence[Any] = ()
-_NOTHING: Mapping[Any, Any] = {}  # in the place of what is no mapping
-_BITS = 64  # of a number that a message repeats
-_KEY_LIMIT = 200  # characters of an unknown key that are compared with the known ones
+_NOTHING: Mapping[Any, Any] = {}  # stands in for a value that is not a mapping
+_BITS = 64  # the largest number that a message repeats
+_KEY_LIMIT = 200  # of an unknown key, when it is compared with the known keys
 
 
 class Wrong(Exception):
-    """A parser refuses a value, which is not `expected`. Another `id` selects another message, which `fields` fill."""
+    """A parser refuses a value because it is not `expected`. With another `id`, that message is used and filled with
+    `fields`."""
 
     def __init__(self, expected: str = "", *, id: str = VALUE, **fields: object) -> None:
         super().__init__(expected or id)
@@ -47,7 +48,7 @@ class Wrong(Exception):
 
 
 def show(value: object) -> str:
-    """`value` as a message repeats it: short, on one line, and without characters that a terminal would obey."""
+    """`value` for a message: short, on one line, without characters that a terminal interprets."""
     if isinstance(value, str):
         return json.dumps(shorten(value))
     if isinstance(value, (list, tuple)):
@@ -63,8 +64,8 @@ def show(value: object) -> str:
 
 @dataclass(frozen=True)
 class Words:
-    """The messages of a feature about data: ids of its table for a wrong value (filled with path, value and wanted), an unknown
-    key (path, key, allowed, hint) and a missing key (path, wanted). Ids that a parser or a caller names follow `prefix`."""
+    """The message ids that a feature uses for a wrong value (fields path, value, wanted), an unknown key (path, key,
+    allowed, hint) and a missing key (path, wanted). Other ids, from parsers or callers, get `prefix` in front."""
 
     messages: Messages
     value: str
@@ -73,7 +74,7 @@ class Words:
     prefix: str = ""
     show: Callable[[object], str] = show
     mapping: str = "an object"
-    whole: str = ""  # the path of all of the data
+    whole: str = ""  # the path that stands for the whole document
 
     def error(self, id: str, **fields: object) -> BallastError:
         own = {VALUE: self.value, KEY: self.key, MISSING: self.missing}
@@ -81,7 +82,7 @@ class Words:
 
 
 class Faults:
-    """What is wrong, gathered. `title` stands before each path: the name of a file or of an object."""
+    """Collects faults. `title`, the name of a file or an object, is put before each path."""
 
     def __init__(self, words: Words, title: str = "", problems: Optional[list[BallastError]] = None) -> None:
         self.words = words
@@ -96,7 +97,7 @@ class Faults:
         self.add(VALUE, path, value=self.words.show(value), wanted=expected)
 
     def take(self, path: str, value: Any, parse: Parser[T], default: T) -> T:
-        """What `parse` makes of `value`; `default` where it is refused."""
+        """`parse(value)`, or `default` where it refuses the value."""
         try:
             return parse(value)
         except Wrong as wrong:
@@ -116,18 +117,18 @@ class Faults:
 
 
 class Required(NamedTuple):
-    """The parser of a key that must have a value, for `Reader.fill`."""
+    """Marks a key as mandatory, for `Reader.fill`."""
 
     parse: Parser[Any]
-    expected: str  # what a missing one is to be set to
+    expected: str  # what a message says a missing key must be set to
 
 
 Parsers = Mapping[str, Union[Parser[Any], Required]]
 
 
 class Reader:
-    """The keys of one mapping. `path` is where it is in the data; keys that are not `known` are faults. A key without a value
-    counts as absent. What is no mapping is one fault, and reads as empty without further faults."""
+    """The keys of one mapping, which is at `path` in the data. Keys that are not `known` are faults. A key whose value is
+    null counts as absent. A value that is not a mapping is one fault and reads as empty, without further faults."""
 
     __slots__ = ("faults", "path", "values")
 
@@ -141,7 +142,7 @@ class Reader:
     ) -> None:
         self.path = path
         self.faults = faults
-        if isinstance(value, (dict, Mapping)):  # the quick answer first
+        if isinstance(value, (dict, Mapping)):  # the fast check first
             self.values: Mapping[Any, Any] = value
             if known is not None:
                 self.refuse_unknown(known)
@@ -166,11 +167,11 @@ class Reader:
         return self.values.get(key) is not None
 
     def read(self, key: str, parse: Parser[T], default: T) -> T:
-        """What `parse` makes of the value; `default` where it is absent or refused."""
+        """`parse` of the value; `default` where the key is absent or refused."""
         value = self.values.get(key)
         if value is None:
             return default
-        try:  # as `Faults.take`, without making a path that is not needed
+        try:  # `Faults.take` inlined, so that the path is built only for a fault
             return parse(value)
         except Wrong as wrong:
             self.faults.refuse(self.at(key), value, wrong)
@@ -182,8 +183,8 @@ class Reader:
         return self.read(key, parse, default)
 
     def fill(self, make: Callable[..., T], parsers: Parsers, **made: Any) -> T:
-        """What `make` makes of the values, by their keys, and of `made`. What is absent or refused is left to the defaults of
-        `make`, and is "" where it is required."""
+        """`make` called with the parsed values, by key, and with `made`. Keys that are absent or refused are left to the
+        defaults of `make`; mandatory ones are passed as ""."""
         for key, parse in parsers.items():
             if isinstance(parse, Required):
                 made[key] = self.require(key, parse.parse, "", expected=parse.expected)
@@ -193,35 +194,35 @@ class Reader:
         return make(**made)
 
     def below(self, key: str, known: Optional[Collection[str]] = None, *, expected: str = "") -> Reader:
-        """The mapping at `key`, an empty one where it is absent."""
+        """The mapping at `key`; empty where it is absent."""
         value = self.values.get(key)
         path = f"{self.path}.{key}" if self.path else key
         return Reader({} if value is None else value, self.faults, path, known, expected)
 
     def mapping(self, key: str) -> Mapping[Any, Any]:
-        """As `below`, where no key of it is read strictly."""
+        """The mapping at `key`, for callers that do not check its keys."""
         value = self.values.get(key)
         return value if isinstance(value, dict) else self.below(key).values
 
     def sequence(self, key: str) -> Sequence[Any]:
-        """Empty where it is absent."""
+        """The list at `key`; empty where it is absent."""
         value = self.values.get(key)
         return value if isinstance(value, list) else self.read(key, listing, _EMPTY)
 
     def items(self, key: str) -> list[tuple[str, Any]]:
-        """The entries of a list, each with its path."""
+        """The entries of the list at `key`, each with its path."""
         path = self.at(key)
         return [(f"{path}[{number}]", row) for number, row in enumerate(self.sequence(key))]
 
     def rows(self, key: str, known: Optional[Collection[str]] = None, *, expected: str = "") -> list[Reader]:
-        """The mappings in a list. Those that are none are among them, and are empty."""
+        """A Reader per entry of the list at `key`. An entry that is not a mapping is a fault and yields an empty Reader."""
         return [Reader(row, self.faults, path, known=known, expected=expected) for path, row in self.items(key)]
 
     def wrong(self, key: str, value: object, expected: str) -> None:
         self.faults.wrong(self.at(key), value, expected)
 
     def fault(self, key: str, id: str, **fields: object) -> None:
-        """A fault of the value of `key` that has a message of its own."""
+        """Record a fault of `key` with a message of its own."""
         self.faults.add(id, self.at(key), value=self.faults.words.show(self.values.get(key)), **fields)
 
     def at(self, key: str) -> str:
@@ -253,7 +254,7 @@ def absolute_path(value: Any) -> str:
 
 
 def whole(least: int, most: Optional[int] = None, *, expected: str = "") -> Parser[int]:
-    """A whole number. To Python true is one; here it is not."""
+    """A parser of whole numbers. Unlike Python, it does not accept booleans as numbers."""
     expected = expected or f"a whole number {f'of at least {least}' if most is None else f'from {least} to {most}'}"
 
     def parse(value: Any) -> int:

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Configuration files of Kubernetes, which are YAML or JSON, to JSON data and back.
+"""Kubernetes configuration files, in YAML or JSON, to JSON data and back.
 
-JSON and plain YAML (plain_yaml.py), as kubeadm writes it, are read and written by the standard library alone. Other YAML needs
-PyYAML, and is held to what JSON can say: one document, no anchors, no tags, keys that are text.
+JSON and plain YAML (plain_yaml.py), which is what kubeadm writes, need only the standard library. Other YAML needs PyYAML
+and must stay within what JSON can express: one document, no anchors, no tags, string keys.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .json_text import parse_json
 from .packages import names_everywhere
 from .plain_yaml import DEPTH_MOST, FLOAT, INT, NotPlain, format_plain, parse_plain
 
-_YAML_MOST = 2**20  # characters; a ConfigMap has at most a MiB, and PyYAML takes ten seconds for it
+_YAML_MOST = 2**20  # characters; a ConfigMap holds at most 1 MiB, and PyYAML takes ten seconds for that much
 _DIGITS = list("-+0123456789")
 
 
 def parse_document(text: str, *, name: str) -> Any:
-    """JSON data; `name` is what messages call the text. UserError where it is neither JSON nor YAML of that kind,
-    HostError where it takes PyYAML and there is none."""
+    """JSON data; messages call the text `name`. UserError where it is neither JSON nor the YAML above; HostError where it
+    needs PyYAML and PyYAML is not installed."""
     try:
         return parse_json(text)
     except ValueError:
@@ -40,11 +40,11 @@ def parse_document(text: str, *, name: str) -> Any:
         _refuse_bombs(yaml, text, name)
         return _as_json(yaml.load(text, _loader(yaml)), name)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise _unreadable(name, _reason(error)) from None  # PyYAML repeats the text, which may hold a secret
+        raise _unreadable(name, _reason(error)) from None  # PyYAML's message repeats the text, which may hold a secret
 
 
 def format_document(value: Any, *, like: str) -> str:
-    """`value` as text, in JSON where `like` is JSON, in YAML where it is not. The same value gives the same text."""
+    """Serialize `value`: as JSON if `like` is JSON, else as YAML. Deterministic."""
     try:
         parse_json(like)
     except ValueError:
@@ -62,7 +62,7 @@ def _yaml(name: str, why: NotPlain) -> Any:
 
 
 def _loader(yaml: Any) -> Any:
-    """SafeLoader without the dates and the numbers of base 60 that YAML 1.1 has and Kubernetes lacks."""
+    """A SafeLoader without YAML 1.1's dates and base-60 numbers, which Kubernetes' YAML does not have."""
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
         pass
@@ -77,8 +77,8 @@ def _loader(yaml: Any) -> Any:
 
 
 def _refuse_bombs(yaml: Any, text: str, name: str) -> None:
-    """A few anchors stand for gigabytes when what they name is written out, and PyYAML looks at each open list for each
-    sign of a text: 50,000 of them take minutes."""
+    """Refuse anchors, a few of which can expand to gigabytes, and deep nesting: PyYAML checks every open list for each
+    token, so 50,000 nested lists take minutes."""
     depth = 0
     for event in yaml.parse(text, yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):

@@ -33,7 +33,7 @@ _OUTPUT_LINES = 20  # last lines of a command's output that a message repeats
 
 
 class BallastError(Exception):
-    """`text` says what was asked and why it cannot be; `found` what is there; `remedy` a command or a setting."""
+    """`text` says what was asked and why it failed; `found` what is on the machine; `remedy` is a command or a setting."""
 
     exit_code = 1
 
@@ -47,7 +47,7 @@ class BallastError(Exception):
 
     @property
     def in_one_line(self) -> str:
-        """What was asked and what is there, for places that have no room for more."""
+        """What was asked and what was found, for places with room for one line only."""
         return f"{self.text}: {self.found}" if self.found else self.text
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class UserError(BallastError):
 
 
 class Problems(UserError):
-    """Every input error of one request; raise it when the list is not empty."""
+    """Every input error of one request. Call `raise_if`: an empty list is no error."""
 
     def __init__(self, problems: Sequence[BallastError]) -> None:
         super().__init__(f"{len(problems)} problems in the request", id="problems")
@@ -84,7 +84,7 @@ class HostError(BallastError):
 
 
 class Unavailable(HostError):
-    """`distribution` is that of the machine, whose own command the remedy names; `package` is Debian's name."""
+    """The remedy names the install command of `distribution`, the machine's own; `package` is Debian's name."""
 
     def __init__(self, tool: str, *, package: str = "", distribution: Distribution = UNKNOWN) -> None:
         super().__init__(
@@ -128,7 +128,7 @@ class Message:
     remedy: str
 
 
-# Of the two errors above, which cannot import a table that names them.
+# The message of `Unavailable`, here because that class cannot import a table that refers to it.
 TOOL_MISSING = Message(
     id="core-tool-missing", error=HostError, text="{tool} is not on this machine", remedy="install it: {command}"
 )
@@ -159,14 +159,15 @@ class Messages:
         return self.rows[id].error(**self.texts(id, found=found, **shown))
 
     def texts(self, id: str, *, found: str = "", **fields: object) -> dict[str, str]:
-        """What an error of its own class takes, or a finding; the fields whole."""
+        """The keyword arguments of an error class or a Finding. Long field values are not shortened."""
         row = self.rows[id]
         text, remedy = row.text.format(**fields), row.remedy.format(**fields)
         return {"text": text, "id": id, "found": found, "remedy": remedy, "page": self.page}
 
 
 def shorten(text: str, *, limit: int = _VALUE_LIMIT) -> str:
-    """`limit` characters of `text`, with a count of those that are left out of its middle: what others write has its reason at the end."""
+    """At most `limit` characters of `text`, plus a count of those cut from its middle: output of programs often ends with
+    the reason."""
     if len(text) <= limit:
         return text
     begin = limit // 2
@@ -174,7 +175,7 @@ def shorten(text: str, *, limit: int = _VALUE_LIMIT) -> str:
 
 
 def plain_text(text: str) -> str:
-    """In one line without control characters: a terminal would obey what a program printed for one."""
+    """`text` on one line, without control characters, which a terminal would interpret."""
     return "".join(sign if sign.isprintable() else " " for sign in text)
 
 

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The text that Prometheus scrapes, as values: samples, histograms and their quantiles. Pure.
+"""Parses the Prometheus text format: samples, histograms and their quantiles. Pure.
 
-Source: https://prometheus.io/docs/instrumenting/exposition_formats/. What an exporter says is untrusted: a line that is no
-sample is passed over, and so is a number that is none.
+Source: https://prometheus.io/docs/instrumenting/exposition_formats/. Exporters are untrusted: a malformed line or number is
+skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Bucket:
-    """Of a histogram of Prometheus: how many observations were at most `le` (infinity of the last)."""
+    """One histogram bucket: how many observations were at most `le`, which is infinity for the last bucket."""
 
     le: float
     count: int
@@ -37,11 +37,11 @@ class Sample:
 
 
 def parse_exposition(text: str, names: Collection[str]) -> tuple[Sample, ...]:
-    """The samples of those names; a histogram NAME consists of the samples NAME_bucket, NAME_sum and NAME_count."""
+    """The samples with these names. A histogram NAME consists of the samples NAME_bucket, NAME_sum and NAME_count."""
     selected = frozenset(names)
     samples = []
     for line in text.splitlines():
-        # Most of what an API server says is not asked for, and a name ends where no letter of a name follows.
+        # Fast path: an API server exposes far more metrics than are asked for. The name ends at "{" or a blank.
         if line.partition("{")[0].partition(" ")[0] not in selected:
             continue
         match = _SAMPLE.fullmatch(line)
@@ -53,14 +53,14 @@ def parse_exposition(text: str, names: Collection[str]) -> tuple[Sample, ...]:
 
 
 def total(samples: Sequence[Sample], name: str, **labels: str) -> Optional[float]:
-    """The sum of the samples of that name that have these labels; None where there are none, or it is infinite."""
+    """The sum of the samples with this name and these labels; None if there are none or a value is infinite."""
     values = [sample.value for sample in samples if sample.name == name and _has(sample, labels)]
     return sum(values) if values and all(map(math.isfinite, values)) else None
 
 
 def histogram(samples: Sequence[Sample], name: str, **labels: str) -> tuple[Bucket, ...]:
-    """Of the series that have these labels, added up, by rising bound, the last infinity; empty where there are none or they do not
-    rise."""
+    """The sum of the histograms that have these labels, with bounds ascending and infinity last. Empty where there are none,
+    or where the counts are not cumulative."""
     counts: dict[float, float] = {}
     for sample in samples:
         if sample.name == f"{name}_bucket" and _has(sample, labels):
@@ -74,8 +74,8 @@ def histogram(samples: Sequence[Sample], name: str, **labels: str) -> tuple[Buck
 
 
 def quantile(buckets: Sequence[Bucket], part: float) -> Optional[float]:
-    """As histogram_quantile of Prometheus has it: within a bucket, observations are taken as evenly spread. None without
-    any; the highest finite bound where it lies above that."""
+    """Same as Prometheus' histogram_quantile: observations are assumed to be evenly spread within a bucket. None without
+    observations; the highest finite bound where the quantile lies in the last bucket."""
     if not buckets or buckets[-1].count <= 0:
         return None
     rank = part * buckets[-1].count
@@ -105,7 +105,7 @@ def _labels(text: str) -> Optional[dict[str, str]]:
 
 
 def _number(text: str) -> float:
-    """NaN for what is no number."""
+    """NaN for text that is not a number."""
     try:
         return float(text)
     except ValueError:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What this machine cannot do or does not allow: commands, files, requests."""
+"""Messages about commands, files and requests that fail on this machine."""
 
 from __future__ import annotations
 

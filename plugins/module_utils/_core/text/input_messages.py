@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a text that somebody else wrote is not: JSON, YAML, a quantity."""
+"""Messages about input that is not valid JSON, YAML or a quantity."""
 
 from __future__ import annotations
 

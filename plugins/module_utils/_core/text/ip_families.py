@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Addresses and networks of one IP family or of both, as Kubernetes' flags take them: `10.97.0.11`, `fd00::b`, `10.97.0.11,fd00::b`.
+"""Addresses and networks of one IP family or both, as Kubernetes flags take them: `10.97.0.11`, `fd00::b`,
+`10.97.0.11,fd00::b`.
 
-The first is the primary one: a Service that names no family has its family, and so has the API server's address.
+The first family is the primary one: Services that name no family, and the API server's address, use it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
 
 def split(text: str) -> list[str]:
-    """One text for each family; none for an empty text."""
+    """One item per family; empty list for empty text."""
     return [part.strip() for part in text.split(",")] if text else []
 
 
@@ -28,12 +29,12 @@ def join(parts: Iterable[object]) -> str:
 
 
 def primary(text: str) -> str:
-    """Of the primary family; empty for an empty text."""
+    """The item of the primary family; "" for empty text."""
     return text.partition(",")[0].strip()
 
 
 def is_ipv6(text: str) -> bool:
-    """Of an address or network that was checked before; an address may have a port."""
+    """Whether a valid address (with or without port) or network is IPv6."""
     return text.count(":") > 1
 
 
@@ -47,15 +48,15 @@ def with_port(address: str, port: Union[int, str]) -> str:
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:
-    """ValueError where one is none, or a family is there twice."""
+    """ValueError for an invalid network, or for two networks of one family."""
     networks = tuple(ipaddress.ip_network(part) for part in text.split(","))
     _refuse_twice(networks, text)
     return networks
 
 
 def parse_addresses(text: str) -> tuple[Address, ...]:
-    """As `parse_networks`."""
-    if "%" in text:  # a zone, which is one machine's own
+    """ValueError as for `parse_networks`."""
+    if "%" in text:  # a zone is valid on one machine only
         raise ValueError(text)
     addresses = tuple(ipaddress.ip_address(part) for part in text.split(","))
     _refuse_twice(addresses, text)
@@ -63,7 +64,7 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
 
 
 def parse_interfaces(text: str) -> tuple[Interface, ...]:
-    """Addresses, each with the length of its network. As `parse_networks`."""
+    """Addresses with prefix length. ValueError as for `parse_networks`."""
     parts = text.split(",")
     if "%" in text or not all("/" in part for part in parts):
         raise ValueError(text)

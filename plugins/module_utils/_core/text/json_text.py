@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The one reader of JSON that somebody else wrote."""
+"""The one parser for JSON from outside this project."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _DIGITS = 4300  # of a whole number: CPython's own limit, which versions before 
 
 
 class NotJson(HostError, ValueError):
-    """A ValueError for who says more of it, and an error for people where nobody does."""
+    """A ValueError for callers that add context; a readable error for the user where none does."""
 
 
 def parse_json(text: Union[str, bytes, bytearray]) -> Any:
-    """As `json.loads`. NotJson for everything that is no JSON, also for what is nested too deeply and for numbers of too
-    many digits, which take a parser down that trusts its input. It does not repeat the text, which may hold a secret."""
+    """Like `json.loads`, but raises NotJson for anything invalid, including deep nesting and overlong numbers, which crash
+    or stall a naive parser. The error does not repeat the text, which may hold a secret."""
     return _decode(lambda: json.loads(text, parse_int=_PARSE_INT))
 
 
 def parse_leading_json(text: str, begin: int) -> tuple[Any, int]:
-    """The document at `begin`, and where it ends: other text may follow."""
+    """The document that starts at `begin`, and the offset where it ends. Other text may follow."""
     return _decode(lambda: json.JSONDecoder(parse_int=_PARSE_INT).raw_decode(text, begin))
 
 
@@ -48,7 +48,7 @@ def _decode(decode: Callable[[], T]) -> T:
 
 
 def parse_object(text: Union[str, bytes, bytearray, None]) -> Optional[dict[str, Any]]:
-    """None where `text` is no object in JSON: of an answer or a file that counts for nothing then."""
+    """The JSON object in `text`, or None: for responses and files that are ignored when they are not valid."""
     try:
         value = None if text is None else parse_json(text)
     except ValueError:
@@ -57,14 +57,15 @@ def parse_object(text: Union[str, bytes, bytearray, None]) -> Optional[dict[str,
 
 
 def mapping_in(data: object, *keys: str) -> Mapping[str, Any]:
-    """What is at `keys` of parsed JSON, empty where that is no mapping. decode.py is for data whose faults are reported."""
+    """The mapping at the path `keys` of parsed JSON; empty where there is none. Use decode.py where faults must be
+    reported."""
     for key in keys:
         data = data.get(key) if isinstance(data, Mapping) else None
     return data if isinstance(data, Mapping) else {}
 
 
 def rows_in(data: object, *keys: str) -> list[Mapping[str, Any]]:
-    """The mappings in the list at `keys`."""
+    """The mappings in the list at the path `keys`; other entries are dropped."""
     rows = mapping_in(data, *keys[:-1]).get(keys[-1])
     return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a kubeconfig lacks, and what an API server refuses."""
+"""Messages about invalid kubeconfigs and refusals of an API server."""
 
 from __future__ import annotations
 

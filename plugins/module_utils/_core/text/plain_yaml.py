@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plain YAML: the part of YAML that configuration files of Kubernetes are written in, read and written without PyYAML.
+"""Plain YAML: the subset that Kubernetes configuration files use, read and written without PyYAML.
 
     key: value              mappings and lists in blocks, by indentation; a list may begin at the column of its key
     - value                 also "- key: value" and "- - value"
@@ -10,8 +10,8 @@
     text, 'text', "text"    on one line
     # comment               and one "---" before the document
 
-Everything else is refused with its line: anchors, tags, mappings in braces, texts of several lines (| and >), a key twice, tabs. What is read has
-the value that PyYAML gives it (document.py), which generated tests compare.
+Everything else is refused with its line number: anchors, tags, non-empty flow mappings, multi-line strings (| and >),
+duplicate keys, tabs. Values are resolved as document.py has PyYAML resolve them; generated tests compare the two.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TRUE = frozenset(("yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"
 _FALSE = frozenset(("no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"))
 _NULL = frozenset(("", "~", "null", "Null", "NULL"))
 _UNREADABLE = re.compile("[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-_INDICATORS = "?:,[]{}#&*!|>'\"%@`"  # no plain text begins with one
+_INDICATORS = "?:,[]{}#&*!|>'\"%@`"  # a plain scalar cannot begin with one of these
 _PLAIN_IN_FLOW = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./+=*%@-]*(?::[A-Za-z0-9_./+=*%@-]+)*")
 _ESCAPED = {'"': '"', "\\": "\\", "/": "/", "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0"}
 _SINGLE = re.compile(r"'((?:[^']|'')*)'")
@@ -48,7 +48,7 @@ class NotPlain(ValueError):
 
 
 def parse_plain(text: str) -> Any:
-    """NotPlain for everything that is not described above, whether YAML has it or not."""
+    """NotPlain for everything outside the subset above, whether or not it is valid YAML."""
     lines = list(_lines(text))
     if not lines:
         return None
@@ -60,14 +60,14 @@ def parse_plain(text: str) -> Any:
 
 
 def format_plain(value: Any) -> str:
-    """A mapping or a list of JSON data as plain YAML, in its order. The same value gives the same text."""
+    """A mapping or list of JSON data as plain YAML. Keys keep their order. Deterministic."""
     return "".join(f"{line}\n" for line in _format(value))
 
 
 class _Line(NamedTuple):
     number: int
     column: int
-    text: str  # without indentation, and without blanks at its end
+    text: str  # without indentation and trailing blanks
 
 
 def _lines(text: str) -> Iterator[_Line]:
@@ -95,7 +95,7 @@ def _refuse_signs(number: int, raw: str) -> None:
 
 
 class _Reader:
-    """Reads blocks from `lines`; `at` is the next one."""
+    """Parses blocks from `lines`; `at` is the index of the next line."""
 
     def __init__(self, lines: list[_Line]) -> None:
         self._lines = lines
@@ -137,21 +137,21 @@ class _Reader:
         return mapping
 
     def _under(self, column: int, depth: int) -> Any:
-        """The value below a key: a list may begin at the same column."""
+        """The value below a key. A list may begin at the key's own column."""
         value = self._below(column, depth)
         if value is None and self._is_at(column) and _is_item(self._lines[self.at].text):
             return self._list(column, depth + 1)
         return value
 
     def _below(self, column: int, depth: int) -> Any:
-        """The value of a line that ends before it; None where the next line is none of its."""
+        """The nested block that follows the current line; None where the next line is not indented further."""
         self.at += 1
         if self.at < len(self._lines) and self._lines[self.at].column > column:
             return self.block(self._lines[self.at].column, depth=depth + 1)
         return None
 
     def _value(self, number: int, text: str, column: int) -> Any:
-        """The value on a line, after which no line may belong to it."""
+        """The value on this line. No indented line may follow."""
         value = _Text(number, text).value()
         self.at += 1
         if self.at < len(self._lines) and self._lines[self.at].column > column:
@@ -171,21 +171,21 @@ def _is_empty(text: str) -> bool:
 
 
 class _Text:
-    """What stands on one line, read from its beginning; `rest` is what is left."""
+    """A parser for one line; `rest` is the part not consumed yet."""
 
     def __init__(self, number: int, text: str) -> None:
         self._number = number
         self.rest = text
 
     def find_key(self) -> bool:
-        """Whether a key is at the beginning."""
+        """Whether the line begins with a key."""
         if self.rest[0] in "'\"":
             match = (_SINGLE if self.rest[0] == "'" else _DOUBLE).match(self.rest)
             return match is not None and self._ends_key(match.end())
         return self.rest[0] not in _INDICATORS and self._ends_key(self._plain_end())
 
     def key(self) -> str:
-        """Take the key and its colon. `find_key` has seen it."""
+        """Consume the key and its colon; `find_key` must have returned true."""
         length = len(self.rest)
         if self.rest[0] in "'\"":
             key = self._quotation()
@@ -199,7 +199,7 @@ class _Text:
         return key
 
     def value(self) -> Any:
-        """Take the value, after which only a comment may come."""
+        """Consume the value; only a comment may follow it."""
         first = self.rest[0]
         value: Any
         if self.rest.startswith("{}"):
@@ -225,7 +225,7 @@ class _Text:
         return self.rest[end : end + 1] == ":" and self.rest[end + 1 : end + 2] in ("", " ")
 
     def _plain_end(self) -> int:
-        """Where a plain text ends: before ": ", before " #", at the end of the line."""
+        """The offset where a plain scalar ends: before ": ", before " #", or at the end of the line."""
         match = re.search(r":(?= |\Z)| +(?=#)", self.rest)
         return len(self.rest) if match is None else match.start()
 
@@ -270,7 +270,7 @@ class _Text:
         return _ESCAPED[word]
 
     def _resolve(self, text: str) -> Any:
-        """As document.py has PyYAML resolve it."""
+        """Resolve a plain scalar as document.py has PyYAML resolve it."""
         if text in _NULL:
             return None
         if text in _TRUE or text in _FALSE:
@@ -328,7 +328,7 @@ def _scalar(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """Without quotation marks where it stays the same text in every version of YAML: 0x1f, 1:30 and 1_000 are numbers in one."""
+    """Without quotes where every version of YAML reads the same string. YAML 1.1 takes 0x1f, 1:30 and 1_000 for numbers."""
     if _WORD.fullmatch(text) and text not in _TRUE | _FALSE | _NULL | {"y", "Y", "n", "N"}:
         return text
     return f'"{"".join(map(_escape, text))}"'

@@ -4,8 +4,8 @@
 
 """Kubernetes resource quantities, exactly: `500m`, `1Gi`, `2`, `1e3`. No floats.
 
-Source: Kubernetes API conventions, "Quantity" (k8s.io/apimachinery/pkg/api/resource). A value finer than a
-thousandth is rounded up there to a thousandth; so it is here.
+Source: Kubernetes API conventions, "Quantity" (k8s.io/apimachinery/pkg/api/resource). As there, a value finer than a
+thousandth is rounded up to a thousandth.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Quantity:
 
 
 def parse_quantity(text: str, *, path: str = "quantity") -> Quantity:
-    """`text` as the API server reads it. A value of another form is a UserError that names `path`."""
+    """Parse `text` as the API server does. UserError, naming `path`, if it is not a quantity."""
     match = _FORM.fullmatch(text) if len(text) <= _LENGTH_LIMIT else None
     if match is None:
         raise UserError(**MESSAGES.texts("core-quantity", path=path, value=shorten(repr(text))))

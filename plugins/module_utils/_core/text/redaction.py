@@ -2,16 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The one redactor: all that leaves a machine in an archive, a log, an event, an error, a result or a diff passes it.
+"""The one redactor. Everything that leaves a machine in an archive, log, event, error, result or diff passes through it.
 
-    redact(text)         keys, tokens, passwords, credentials in URLs, by their form and by the name beside them
-    redact_message(text) the same for sentences, where "token: not a text" tells of a token and holds none
-    redact_argv(argv)    a command, word by word
+    redact(text)         keys, tokens, passwords, credentials in URLs; found by their form or by the name beside them
+    redact_message(text) the same for prose, where "token: not a text" is about a token and contains none
+    redact_argv(argv)    a command line, word by word
     redact_result(value) what a module returns
-    redact_json(value)   JSON data: the same by names of fields; of a container `env`, `command` and `args`, of objects
-                         their annotations, of Secrets and ConfigMaps their data
+    redact_json(value)   JSON data, by field names; also `env`, `command` and `args` of containers, annotations of
+                         objects, data of Secrets and ConfigMaps
 
-What is left out is said by `(redacted)`. Pure, idempotent, and linear in the length of the text.
+`(redacted)` replaces what is removed. Pure, idempotent, and linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _SECRETS = frozenset(
         *("identitytoken", "jwt", "psk", "registrytoken", "secret", "secrets", "sig", "signature", "token", "tokens"),
     )
 )
-_KEYS = frozenset(("credential", "credentials", "key", "keys"))  # less sure: often a place, or a name
-# A name in one word that ends so says the same: dbpassword, clientsecret.
+_KEYS = frozenset(("credential", "credentials", "key", "keys"))  # weaker hints: the value is often a path or a name
+# Suffixes of names written as one word: dbpassword, clientsecret.
 _ENDS_PASSWORD = ("password", "passwd", "passphrase")
 _ENDS_SECRET = ("token", "secret", "apikey", "accesskey", "secretkey", "privatekey")
-# Behind one of these words, what a secret is written in: client-key-data, passwordHash.
+# Encodings that may follow the word that matters: client-key-data, passwordHash.
 _FORMS = frozenset(("b64", "base", "base64", "data", "hash", "plain", "raw", "string", "text", "value"))
-_PUBLIC = frozenset(("public", "pub"))  # keys that are no secret
+_PUBLIC = frozenset(("public", "pub"))  # public keys are not secret
 
-_NOTHING, _KEY, _SECRET, _PASSWORD = range(4)  # how sure a name is
+_NOTHING, _KEY, _SECRET, _PASSWORD = range(4)  # how strongly a name suggests a secret
 
 _HARMLESS = re.compile(r"(?i:true|false|yes|no|on|off|none|null|nil|unset|undefined)|[*x.]+|-+", re.ASCII)
 _TEMPLATE = re.compile(r"\$\{[^{}]*\}|\$[A-Za-z_][A-Za-z0-9_]*|\{\{[^{}]*\}\}|<[^<>]*>|%\([^()]*\)s|%[a-z]", re.ASCII)
@@ -52,10 +52,10 @@ _SHORT_NUMBER = re.compile(r"-?[0-9.]{1,5}", re.ASCII)  # a count of tokens, a v
 _PROSE = re.compile(r"[a-z]{1,15}[,.;:]?|[A-Z][a-z]{1,14}[,.;:]?", re.ASCII)
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-# One of the words above may be in it: a text, and a line, without any of these needs no second look.
+# Fast check: text without any of these cannot contain one of the words above.
 _MAY_NAME = re.compile(r"pass|pwd|secret|token|key|auth|cred|cookie|psk|sig|jwt|last-applied", re.IGNORECASE | re.ASCII)
-_NAME_MAX = 200  # letters of a name before such a word
-# A name, and what sets its value: `=`, `:`, `=>`, or behind a flag a space. Quotes may be escaped, in JSON within JSON.
+_NAME_MAX = 200  # characters of a name before such a word
+# A name and what assigns its value: `=`, `:`, `=>`, or a blank after a flag. Quotes may be escaped, as in JSON within JSON.
 _SETS = re.compile(
     r"""(?<![\w.-])(?P<name>[\w.-]{1,400})(?:\\{0,8}["']|\])?(?:[ \t]{0,16}(?P<sign>=>|:=|=|:)|(?=[ \t]))[ \t]{0,64}"""
 )
@@ -72,7 +72,7 @@ _PEM = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----|-----
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
 _PEM_BODY = re.compile(r"(?:[A-Za-z0-9+/=:,-]|\s|\\[nrt])*")
 _PEM_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\\ \t\r\n")
-# `-----BEGIN `, in base64, and not followed by CERTIFICATE.
+# The base64 of `-----BEGIN `, not followed by that of CERTIFICATE.
 _PEM_BASE64 = re.compile(r"LS0tLS1CRUdJTi(?!BDRVJUSUZJQ0FUR)[A-Za-z0-9+/_=-]*")
 _RUN = re.compile(r"(?<![A-Za-z0-9_.-])[A-Za-z0-9_.-]{20,}")
 _KNOWN = re.compile(
@@ -90,8 +90,8 @@ _PLAIN_USER = re.compile(
     r"""(?<![\w.+%@/-])[\w.+%-]{1,64}:(?!//)[^\s:@/"'<>]{1,256}@(?=[\w\[])(?!sha(?:256|384|512):)""", re.ASCII
 )
 _LOGIN = re.compile(r"(?i)\b((?:login|machine|user)[ \t]{1,16}\S{1,200}[ \t\n]{1,16}password[ \t]{1,16})(\S+)")
-# What precedes a value that its name does not set: variables as JSON and YAML have them, a flag in a list of words, an
-# element of XML.
+# Values whose name stands in a separate field: name/value pairs of variables in JSON and YAML, a flag in a list of words, an
+# XML element.
 _ASIDE = re.compile(
     r"""["']?name["']?[ \t]{0,8}:[ \t]{0,8}["']?([\w.-]{1,200})["']?[ \t]{0,8},?\s{1,80}["']?value["']?[ \t]{0,8}:[ \t]{0,8}"""
     r"""|(?<=["'])(--?[\w.-]{1,200})["']\s{0,8},\s{0,80}(?=["'])"""
@@ -100,24 +100,24 @@ _ASIDE = re.compile(
 _USER_FLAG = re.compile(r"""((?:^|\s)(?:-u|--user|--proxy-user)[ =]["']?[^\s:"']{1,200}:)([^\s"']+)""")
 _ELEMENT = re.compile(r"[^<\n]*")
 
-# Fields of a container and of objects that are left out whole.
+# Fields of containers and objects that are redacted as a whole.
 _CONTAINER = ("env", "envFrom", "command", "args")
 _DATA = ("data", "stringData", "binaryData")
 _LABELS = ("labels", "matchLabels", "nodeSelector")
-_FIELD = re.compile(r"[\w.-]+")  # a name, and not that of an image or a path
+_FIELD = re.compile(r"[\w.-]+")  # the name of a field, not of an image or a path
 _HOLDERS = ("Secret", "ConfigMap")
-# Beside `key` in a selector, a taint or a reference, where it names something.
+# If one of these stands beside `key`, `key` names a label, taint or entry of a Secret, and is not a secret itself.
 _SELECTORS = frozenset(("effect", "operator", "values", "path", "name", "optional", "topologyKey", "verb", "timeAdded"))
 _USER_FLAGS = ("-u", "--user", "--proxy-user", "-U")
 
 
 def redact(text: str) -> str:
-    """A text of any kind: a log, a configuration, what a command printed."""
+    """Redact arbitrary text: a log, a configuration, the output of a command."""
     return _redact(text, prose=False)
 
 
 def redact_message(text: str) -> str:
-    """What is written for people: plain words behind a name and a colon are its sentence, not its value."""
+    """Redact text written for people: plain words after a name and a colon are prose, not a value."""
     return _redact(text, prose=True)
 
 
@@ -137,14 +137,15 @@ def redact_argv(argv: Sequence[str]) -> list[str]:
 
 
 def redact_result(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What a module returns. Its fields are documented and hold what their pages say; what is in them is not known."""
+    """Redact what a module returns. Its top-level fields are documented, so they are kept; the content of each is
+    redacted."""
     return {
         key: redact_message(value) if isinstance(value, str) else redact_json(value) for key, value in result.items()
     }
 
 
 def redact_json(value: Any) -> Any:
-    """JSON data of the same form. Names of fields are kept."""
+    """JSON data of the same shape, redacted. Field names are kept."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
@@ -163,7 +164,7 @@ def _field(within: Mapping[Any, Any], key: Any, value: Any) -> Any:
         return redact_json(value)
     if key in _CONTAINER and _is_container(within, key, value):
         return REDACTED
-    if key in _LABELS and isinstance(value, Mapping):  # which select nodes and pods, whatever they are called
+    if key in _LABELS and isinstance(value, Mapping):  # labels select nodes and pods; their names prove nothing
         return {name: redact(part) if isinstance(part, str) else part for name, part in value.items()}
     if key == "annotations" and isinstance(value, Mapping):
         return dict.fromkeys(value, REDACTED)
@@ -186,7 +187,7 @@ def _field(within: Mapping[Any, Any], key: Any, value: Any) -> Any:
 
 
 def _is_container(within: Mapping[Any, Any], key: str, value: Any) -> bool:
-    """A container of a pod, or what a probe or a hook of one runs."""
+    """Whether `within` is a container of a pod, or an exec action of a probe or hook."""
     if key == "env" and isinstance(value, (list, tuple)) and all(isinstance(row, Mapping) for row in value):
         return True
     return "image" in within or "imagePullPolicy" in within or (key == "command" and set(within) == {"command"})
@@ -201,10 +202,10 @@ def _hides(value: Any, sure: int) -> bool:
 
 
 def _sureness(name: str) -> int:
-    """How sure a name says that its value is a secret."""
+    """How strongly a name suggests that its value is a secret."""
     if not _MAY_NAME.search(name):
         return _NOTHING
-    if name.endswith("last-applied-configuration"):  # a whole object, as it was sent
+    if name.endswith("last-applied-configuration"):  # a whole object, as it was applied
         return _PASSWORD
     words = [word.lower() for word in _WORDS.findall(name) if not word.isdigit()]
     while len(words) > 1 and words[-1] in _FORMS:
@@ -222,7 +223,7 @@ def _sureness(name: str) -> int:
 
 
 def _worth_hiding(value: str, sure: int, *, prose: bool) -> bool:
-    """Whether a value may be the secret that its name announces."""
+    """Whether a value may be the secret that its name suggests."""
     value = value.strip()
     if sure == _NOTHING or not value or value.startswith(REDACTED) or _HARMLESS.fullmatch(value):
         return False
@@ -251,7 +252,7 @@ def _redact(text: str, *, prose: bool) -> str:
         text = _RUN.sub(_web_token, text)
     if any(prefix in text for prefix in _PREFIXES):
         text = _KNOWN.sub(REDACTED, text)
-    lowered = text.lower()  # what follows is found faster so, and most texts have none of it
+    lowered = text.lower()  # the checks below are faster on lower case, and most texts match none
     if any(scheme in lowered for scheme in _SCHEMES):
         text = _SCHEME.sub(_after_scheme, text)
     if "-u" in text or "-user" in text:
@@ -263,7 +264,7 @@ def _redact(text: str, *, prose: bool) -> str:
 
 
 def _without_pem(text: str) -> str:
-    """Without blocks of private keys, also of one whose beginning or end was cut off."""
+    """Remove private key blocks, including one whose beginning or end was cut off."""
     parts: list[str] = []
     at = 0
     first_end, first = _PEM_END.search(text), _PEM.search(text)
@@ -290,7 +291,7 @@ def _url(match: re.Match[str]) -> str:
     if "@" in authority:
         authority = f"{REDACTED}@{authority.rpartition('@')[2]}"
     elif ":" in authority and not authority.startswith("[") and "@" in path:
-        # A password with a slash in it, where no port is.
+        # The password contains a slash: what precedes it would otherwise be the port.
         port = authority.rpartition(":")[2]
         if not port.isdigit():
             host, path = path.rpartition("@")[2], ""
@@ -300,7 +301,7 @@ def _url(match: re.Match[str]) -> str:
 
 
 def _path(path: str) -> str:
-    """With a query, and a fragment that is written as one."""
+    """Redact the query of a URL path, and a fragment that is written like a query."""
     if "=" not in path:
         return path
     parts = re.split(r"([?&;#])", path)
@@ -316,7 +317,7 @@ def _parameter(part: str) -> str:
 
 
 def _web_token(match: re.Match[str]) -> str:
-    """JSON in base64 begins so: a web token, and docker's credentials as a Secret has them."""
+    """Base64 of JSON begins with "eyJ": a web token, or docker credentials as stored in a Secret."""
     run = match[0]
     at = run.find("eyJ")
     while at >= 0:
@@ -334,7 +335,7 @@ def _after_scheme(match: re.Match[str]) -> str:
 
 
 def _without_named(text: str, *, prose: bool) -> str:
-    """Without the values that a name beside them gives away."""
+    """Redact values whose name, beside them, suggests a secret."""
     text = _without_aside(text)
     parts: list[str] = []
     done = at = 0
@@ -353,11 +354,11 @@ def _without_named(text: str, *, prose: bool) -> str:
             continue
         if (
             setting["name"].lower() == "pass" and text[setting.end() - 1] in " \t"
-        ):  # a word of a sentence; openssl's is pass:...
+        ):  # a word in a sentence; openssl writes pass:...
             continue
         begin, end = _value(text, setting, prose=prose)
         said = _SAID.match(text, begin)
-        if said:  # left out before, or a place for a value
+        if said:  # already redacted, or a placeholder
             at = max(at, said.end())
             continue
         value = text[begin:end]
@@ -394,7 +395,7 @@ def _is_quoted(text: str, begin: int) -> bool:
 
 
 def _value(text: str, match: re.Match[str], *, prose: bool) -> tuple[int, int]:
-    """Where the value behind a name begins and ends."""
+    """The start and end of the value that follows a name."""
     at, sign = match.end(), match["sign"]
     if at >= len(text):
         return at, at
@@ -410,9 +411,9 @@ def _value(text: str, match: re.Match[str], *, prose: bool) -> tuple[int, int]:
     if text[at] == "\n" or text[at] in "{[":
         return at, at
     if indent is None or prose:
-        if sign == ":" and _HEADER.fullmatch(match["name"]):  # with its scheme
+        if sign == ":" and _HEADER.fullmatch(match["name"]):  # an HTTP header: its value includes the scheme
             return _scalar(text, at, _BARE_LINE)
-        # In the middle of a line: the next word. `token:abc` is as close as `token=abc`.
+        # In the middle of a line the value is the next word. `token:abc` binds as tightly as `token=abc`.
         return _scalar(text, at, _BARE if prose or sign == ":" else _BARE_LONG)
     spaced = text[at - 1] in " \t"
     rest = _LINE.match(text, at)
@@ -421,7 +422,8 @@ def _value(text: str, match: re.Match[str], *, prose: bool) -> tuple[int, int]:
 
 
 def _scalar(text: str, at: int, bare: re.Pattern[str]) -> tuple[int, int]:
-    """Within quotes, also escaped ones, up to those that end it or the line; else as `bare` has it."""
+    """A quoted value (quotes may be escaped) up to its closing quote or the end of the line; otherwise what `bare`
+    matches."""
     quote = _QUOTE.match(text, at)
     if quote is None:
         match = bare.match(text, at)
@@ -450,7 +452,7 @@ def _skip_escapes(text: str, at: int, begin: int) -> bool:
 
 
 def _indent_before(text: str, at: int) -> Optional[int]:
-    """The columns before a name that begins its line, as that of a setting does; None where something else is there."""
+    """The indentation of a name that begins its line, as a setting does; None if something else precedes it."""
     start = at
     if start > 0 and text[start - 1] == "/":  # kubectl.kubernetes.io/NAME
         while start > 0 and at - start < 200 and (text[start - 1].isalnum() or text[start - 1] in "./-"):
@@ -460,7 +462,7 @@ def _indent_before(text: str, at: int) -> Optional[int]:
         start -= 1
         if at - start > 200:
             return None
-    if start > 0 and text[start - 1] == "-" and (start == 1 or text[start - 2] in " \t\n"):  # an entry of a list
+    if start > 0 and text[start - 1] == "-" and (start == 1 or text[start - 2] in " \t\n"):  # a list entry
         start -= 1
         while start > 0 and text[start - 1] in " \t" and at - start < 200:
             start -= 1
@@ -468,7 +470,7 @@ def _indent_before(text: str, at: int) -> Optional[int]:
 
 
 def _skip_indented(text: str, at: int, indent: int, *, scalars: bool) -> tuple[int, int]:
-    """The lines below a name that are further in: a block, or where `scalars` a list of plain values."""
+    """The lines below a name that are indented further: a block, or with `scalars` a list of plain values."""
     begin = end = at
     while end < len(text) and text[end] == "\n":
         line = _INDENTED.match(text, end + 1)

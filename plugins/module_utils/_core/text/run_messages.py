@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What stops a run, or what it finds that earlier runs left."""
+"""Messages about what stops a run, and about what earlier runs left behind."""
 
 from __future__ import annotations
 
