@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Parse addresses and networks as the API server accepts them into the form that the kernel prints.
+"""Parses addresses and networks as the API server accepts them into the form that the kernel prints.
 
-For years the API server accepted leading zeros (010.0.0.1 is 10.0.0.1) and IPv6 forms of IPv4 addresses, and it still
-serves objects from that time; kube-proxy reads them the same way. Source: k8s.io/utils/net, "sloppy" parsers, issue 100895.
+For years the API server accepted leading zeros (010.0.0.1 is 10.0.0.1) and IPv4-mapped IPv6 addresses, and it still serves
+objects from that time; kube-proxy reads them in the same way. Source: k8s.io/utils/net, "sloppy" parsers, issue 100895.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Address(NamedTuple):
 
     @property
     def special(self) -> bool:
-        """Whether only the machine itself can have it: as an endpoint or in externalIPs it would lead to a node's own
-        services, and the API server refuses it (ValidateEndpointIP)."""
+        """Whether the address is one that only the machine itself can have. As an endpoint or in externalIPs it would lead
+        to the node's own services, so the API server refuses it (ValidateEndpointIP)."""
         return self.text.startswith(_SPECIAL_IPV4) or _SPECIAL_IPV6.match(self.text) is not None
 
     @property
@@ -61,8 +61,8 @@ def parse_address(text: str) -> Optional[Address]:
 
 
 def is_plain(text: str) -> bool:
-    """Whether `text` is an IPv4 address in its shortest form that endpoints may have. Most are, and this is faster
-    than parse_address, which matters for 100,000 of them."""
+    """Whether `text` is an IPv4 address in shortest form that an endpoint may have. Most are; this is faster than
+    parse_address, which matters for 100,000 endpoints."""
     try:
         socket.inet_pton(socket.AF_INET, text)  # accepts only the shortest form
     except (OSError, ValueError):
@@ -70,15 +70,15 @@ def is_plain(text: str) -> bool:
     return not text.startswith(_SPECIAL_IPV4)
 
 
-@lru_cache(maxsize=8192)  # a tracer asks for the same few at every rule
+@lru_cache(maxsize=8192)  # a tracer needs the same few for every rule
 def as_address(address: str) -> Union[ipaddress.IPv4Address, ipaddress.IPv6Address]:
-    """An address in shortest form, to be compared with networks and ranges. ValueError for other text."""
+    """An address in shortest form, for comparison with networks and ranges. ValueError for other text."""
     return ipaddress.ip_address(address)
 
 
 @lru_cache(maxsize=4096)  # Services share their source ranges
 def parse_network(text: str) -> Optional[Network]:
-    """`text` may have host bits; they are cleared. None if it is not a network."""
+    """The network, with host bits cleared; None if `text` is not a network."""
     head, slash, bits = text.partition("/")
     if not slash or len(text) > _LONGEST or not _DIGITS.fullmatch(bits):
         return None
@@ -105,7 +105,7 @@ def _parse_sloppily(text: str) -> Optional[Address]:
 
 
 def _plain(text: str) -> str:
-    """`text` without leading zeros, which Python would refuse, or read as something else. "" for one with a zone."""
+    """`text` without leading zeros, which Python refuses or misreads; "" for an address with a zone."""
     if "%" in text:
         return ""
     *groups, tail = text.split(":")

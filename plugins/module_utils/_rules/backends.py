@@ -4,7 +4,7 @@
 
 """The backends by name: nftables/backend.py, iptables/backend.py and ipvs/backend.py.
 
-The chosen one alone is imported: Ansible ships modules as source, and to compile and import all three takes 0.1 s.
+Only the chosen one is imported: Ansible ships modules as source, and compiling and importing all three takes 0.1 s.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def backend_named(
     exclude_cidrs: Sequence[str] = (),
     overdue: frozenset[str] = frozenset(),
 ) -> Backend:
-    """`variant` of iptables: "" is that of `host`, which may be None where no kernel is read and either will do. Arguments that the backend
-    does not use are ignored."""
+    """`variant` is that of iptables. "" means that of `host`; `host` may be None if no kernel is read and the variant does
+    not matter. Arguments that the backend does not use are ignored."""
     if name == NFTABLES:
         from .nftables.backend import Nftables
 

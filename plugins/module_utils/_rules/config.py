@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Parse KubeProxyConfiguration into the settings of one backend's rules in one family."""
+"""Parses KubeProxyConfiguration into the rule settings of one backend and one family."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .packet import PROTOCOLS
 BACKENDS = (NFTABLES, IPTABLES, IPVS, WINKERNEL)
 LOCAL_MODES = ("ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix")
 MODES = ("iptables", "ipvs", "nftables", "kernelspace")
-# Of the kernel, net/netfilter/ipvs/Kconfig.
+# Source: the kernel, net/netfilter/ipvs/Kconfig.
 SCHEDULERS = ("rr", "wrr", "lc", "wlc", "fo", "ovf", "lblc", "lblcr", "dh", "sh", "mh", "sed", "nq", "twos")
 LOCALHOST = "localhost"
 ALL = "all"
@@ -35,14 +35,14 @@ KEYWORDS: Mapping[str, Mapping[int, str]] = {
 }
 DEFAULT_MASQUERADE_BIT = 14
 _HIGHEST_BIT = 31
-# Link names that iptables and nft take literally: up to 15 characters, as in the kernel, none special to either.
+# Interface names that both iptables and nft take literally: at most 15 characters, as in the kernel, none of them special.
 _LINK = re.compile(r"[A-Za-z0-9_.@:=~-]{1,15}")
 _LINK_NAME = "the name of a link: 1 to 15 of letters, digits and _ . @ : = ~ -"
-_LIMITED_TO_NODE_IP = 30  # minor version of kube-proxy; "primary" is there from 1.31 on
+_LIMITED_TO_NODE_IP = 30  # minor version of kube-proxy, nftables; "primary" exists since 1.31
 
 
 _SO = "so packets from outside this node's pods cannot be recognized"
-# Path, reason and remedy for a mode that needs a network and has none.
+# Path, reason and remedy for a mode that needs a network but has none.
 _NO_DETECTOR = {
     "ClusterCIDR": ("clusterCIDR", f"it has no network of that family, {_SO}", "add the network of the cluster's pods"),
     "NodeCIDR": (
@@ -55,7 +55,7 @@ _NO_DETECTOR = {
 
 @dataclass(frozen=True)
 class Winkernel:
-    """What the section `winkernel` says about policies."""
+    """The policy settings in section `winkernel`."""
 
     source_vip: str = ""  # "" where it is not given
     enable_dsr: bool = False
@@ -63,8 +63,8 @@ class Winkernel:
 
 @dataclass(frozen=True)
 class ParsedConfig:
-    """`warnings`: settings that kube-proxy accepts and that do something else than they seem to; `own_warnings`: those that
-    kube-proxy carries out, and our rules do not."""
+    """`warnings` are about settings that kube-proxy accepts but that do not do what they seem to; `own_warnings` about
+    settings that kube-proxy implements and our rules do not."""
 
     rules: RuleConfig
     winkernel: Winkernel = Winkernel()
@@ -73,8 +73,8 @@ class ParsedConfig:
 
 
 def parse_config(data: object, *, backend: str, family: int, node: NodeView) -> ParsedConfig:
-    """`data` has the keys of KubeProxyConfiguration, or is None; `backend` is one of BACKENDS and does not depend on
-    `mode`, and `node` is this node in `family`. Problems, with every fault.
+    """`data` has the keys of KubeProxyConfiguration, or is None. `backend` is one of BACKENDS and need not match `mode`.
+    `node` is this node in `family`. Problems, with all faults.
 
     iptables and ipvs read the section `iptables` for masquerading, nftables its own. Source: reference of kube-proxy 1.4,
     1.5, 1.6.
@@ -106,7 +106,7 @@ def parse_config(data: object, *, backend: str, family: int, node: NodeView) -> 
 
 
 class _Reading:
-    """Reads the values that need more than a check of their type, and collects problems and warnings."""
+    """Reads the values that need more than a type check; collects problems and warnings."""
 
     def __init__(self, backend: str, family: int, node: NodeView) -> None:
         self.backend = backend
@@ -124,7 +124,8 @@ class _Reading:
         return value
 
     def masquerade_bit(self, values: Mapping[str, Any]) -> int:
-        """Of the backend's own section. The other one is checked too, as the next change of backend may use it."""
+        """The bit from the backend's own section. The other section is checked too, because the next change of backend may
+        use it."""
         own_bit = DEFAULT_MASQUERADE_BIT
         for section in ("iptables", "nftables"):
             bit = values[section].get("masqueradeBit", DEFAULT_MASQUERADE_BIT)
@@ -147,8 +148,8 @@ class _Reading:
         return LocalDetector("cidr", cidr) if cidr else LocalDetector()
 
     def node_port_addresses(self, values: Sequence[str], release: Release) -> Optional[tuple[str, ...]]:
-        """The networks of this family, keywords replaced but for "primary"; None where the list is empty. A list
-        without a network of this family means all addresses, as in kube-proxy."""
+        """The networks of this family, with all keywords but "primary" replaced; None if the list is empty. A list without a
+        network of this family means all addresses, as in kube-proxy."""
         if not values:
             return self._unset_node_port_addresses(release)
         networks: list[str] = []
@@ -172,18 +173,19 @@ class _Reading:
         return tuple(dict.fromkeys(networks))
 
     def _unset_node_port_addresses(self, release: Release) -> Optional[tuple[str, ...]]:
-        """nftables of 1.29 served node ports on all addresses, that of 1.30 on the node's IP, without the fallback of
-        "primary"."""
+        """The default. nftables of 1.29 served node ports on all addresses; that of 1.30 on the node's IP, without the
+        fallback that "primary" has."""
         if self.backend == NFTABLES and release.known_minor < _LIMITED_TO_NODE_IP:
             return (KEYWORDS[ALL][self.family],)
         return self._node_ip() if self.backend == NFTABLES and release.known_minor == _LIMITED_TO_NODE_IP else None
 
     def _node_ip(self) -> tuple[str, ...]:
-        """kube-proxy takes a loopback address for the IP of a node that has none."""
+        """kube-proxy uses a loopback address as the IP of a node that has none."""
         return (PRIMARY,) if self.node.primary else (KEYWORDS[LOCALHOST][self.family],)
 
     def rejected_on_loopback(self, networks: Optional[Sequence[str]], release: Release) -> tuple[str, ...]:
-        """A proxy of kube-proxy's own serves TCP there, where loopback is asked for as such."""
+        """The protocols that kube-proxy's nftables rules reject on loopback. Where loopback is requested explicitly, a
+        userspace proxy in kube-proxy serves TCP there."""
         if self.backend != NFTABLES or not release.is_on(LOCALHOST_NODE_PORTS):
             return ()
         served = any(_is_loopback(network) for network in networks or ())
@@ -202,8 +204,8 @@ class _Reading:
         return parsed.text if parsed is not None and parsed.family == self.family else ""
 
     def bind_address(self, text: str) -> None:
-        """kube-proxy uses it as the primary address of the node, and so does a snapshot that is read with this configuration
-        (nodes.py)."""
+        """Check bindAddress. kube-proxy uses it as the node's primary address, and so does a snapshot read with this
+        configuration (nodes.py)."""
         if not text:
             return
         parsed = parse_address(text)
@@ -214,7 +216,7 @@ class _Reading:
             self.warnings.append(MESSAGES.error("rules-config-bind-address", value=parsed.text, primary=primary))
 
     def _cluster_cidrs(self, text: str) -> Sequence[str]:
-        """`text` is a network, or two of different families as in "10.0.0.0/8,fd00::/48"."""
+        """`text` is one network, or one per family, such as "10.0.0.0/8,fd00::/48"."""
         parts = text.split(",") if text else []
         parsed = [self._network(part.strip(), "clusterCIDR", "a network, or one of each family") for part in parts]
         families = [network.family for network in parsed if network is not None]
@@ -244,7 +246,7 @@ class _Reading:
         self.warnings.append(MESSAGES.error("rules-config-detector", found="", **fields))
 
     def _warn_of_localhost(self, value: str, release: Release) -> None:
-        """Not for `all`, which contains loopback but does not ask for it."""
+        """Warn that node ports on loopback do not work. Not for `all`, which includes loopback without asking for it."""
         network = parse_network(KEYWORDS[LOCALHOST][self.family] if value == LOCALHOST else value)
         asks = network is not None and network.family == self.family and _is_loopback(network.text)
         if asks and not (self.backend == "iptables" and self.family == 4):

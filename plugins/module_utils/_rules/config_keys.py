@@ -4,7 +4,7 @@
 
 """Every key of KubeProxyConfiguration, kubeproxy.config.k8s.io/v1alpha1, from Kubernetes 1.29 to 1.37.
 
-Source: k8s.io/kube-proxy/config/v1alpha1/types.go and, for the two sections that are shared, k8s.io/component-base.
+Source: k8s.io/kube-proxy/config/v1alpha1/types.go and, for the two shared sections, k8s.io/component-base.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LONGEST = 200  # characters of a duration
 
 
 def _number(value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):  # a bool is an int too
+    if isinstance(value, int) and not isinstance(value, bool):  # bool is a subclass of int
         return value
     raise Wrong("a whole number")
 
@@ -60,7 +60,7 @@ def _gates(value: Any) -> Any:
 
 
 def _anything(value: Any) -> Any:
-    """An object whose keys are not of this API."""
+    """A value that this API does not define further."""
     return value
 
 
@@ -134,7 +134,7 @@ KEYS: Keys = {
 
 
 class _ConfigFaults(Faults):
-    """Reports an unknown key by its path; the hint names the sections that have such a key."""
+    """Reports an unknown key with its path; the hint names the sections that do have such a key."""
 
     def unknown(self, path: str, key: object, known: Collection[str]) -> None:
         prefix = f"{path}." if path else ""
@@ -142,8 +142,8 @@ class _ConfigFaults(Faults):
 
 
 def check_config(data: object, problems: list[BallastError]) -> Mapping[str, Any]:
-    """`data` without null values. Wrong types and unknown keys are left out and added to `problems`. Every section exists,
-    if only empty."""
+    """`data` without null values. Values of the wrong type and unknown keys are left out and added to `problems`. Every
+    section exists, possibly empty."""
     words = Words(MESSAGES, value="rules-config-value", key="rules-config-key", whole="config")
     faults = _ConfigFaults(words, problems=problems)
     values = _section(Reader({} if data is None else data, faults), KEYS)

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Service rules of a node: from a snapshot to operations on the kernel.
+"""The Service rules of a node: from a snapshot to operations on the kernel.
 
-There is no journal, as the kernel itself shows what was done: the engine reads the live rules and compares them, and a
-removal goes by the backend's layout. The rules of a family are committed in one piece (backend.py says what holds where
-the kernel has no transaction).
+There is no journal, because the kernel itself shows what was done: the engine reads the live rules and compares, and a
+removal follows the backend's layout. The rules of a family are committed together (backend.py says what holds where the
+kernel has no transactions).
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ SPEC: dict[str, Any] = {
     "hns": {"type": "dict", "default": {}},
 }
 REQUIRED_IF = [("state", "present", ("node_name",))]
-ATOMIC = (NFTABLES, WINKERNEL)  # the kernel takes a commit as a whole, so verify need not read it again
-_PRIORITIES = 90  # with more, our translation would not be next to kube-proxy's, nor our filter before it
+ATOMIC = (NFTABLES, WINKERNEL)  # the kernel applies a commit as a whole, so verify need not read it again
+_PRIORITIES = 90  # beyond this, our translation would not be next to kube-proxy's, nor our filter before it
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class ServiceRulesRequest:
     backend: str
     table: str
     priority_offset: int
-    snapshot: Optional[Snapshot]  # None: the rules are removed
+    snapshot: Optional[Snapshot]  # None: remove the rules
     configs: Mapping[int, ParsedConfig]  # by family
     hns: Optional[HnsState]  # None: not given and not needed
 
@@ -99,7 +99,7 @@ class ServiceRulesRequest:
 
 
 def snapshot_from(params: Mapping[str, Any], host: Host) -> Snapshot:
-    """The snapshot that a module's options name."""
+    """The snapshot given by a module's options."""
     if (params["snapshot"] is None) == (params["snapshot_path"] is None):
         raise MESSAGES.error("rules-snapshot-where")
     ips = params["node_ips"]
@@ -125,22 +125,22 @@ def configs_from(config: object, backend: str, snapshot: Optional[Snapshot]) -> 
 
 @dataclass(frozen=True)
 class ServiceRulesState:
-    """What the kernel holds, by family. A family that it lacks has no entry."""
+    """What the kernel has, by family. A family that the kernel does not support has no entry."""
 
-    backend: Optional[Backend]  # None: of Windows
+    backend: Optional[Backend]  # None on Windows
     rules: Mapping[int, Any]
     settings: Mapping[str, Optional[str]]
     record: Record
-    problems: tuple[BallastError, ...] = ()  # a table of another program has our name
-    address_users: tuple[User, ...] = ()  # ipvs: who has addresses near this node, beside the Nodes
+    problems: tuple[BallastError, ...] = ()  # such as a table with our name that belongs to another program
+    address_users: tuple[User, ...] = ()  # ipvs: who uses addresses near this node, besides the Nodes
 
 
 @dataclass(frozen=True)
 class Part:
-    """The change of one family."""
+    """The change in one family."""
 
     family: int
-    live: Any  # what the kernel holds
+    live: Any  # what the kernel has
     desired: Any  # None: nothing
     operations: tuple[Any, ...]
 
@@ -150,8 +150,8 @@ class RulesPlan:
     backend: Optional[Backend] = None
     parts: tuple[Part, ...] = ()
     settings: tuple[SettingChange, ...] = ()
-    record: Record = Record()  # as written afterwards
-    policies: tuple[HnsOperation, ...] = ()  # returned, not done
+    record: Record = Record()  # as it is written afterwards
+    policies: tuple[HnsOperation, ...] = ()  # reported only, not applied
 
     @cached_property  # read many times, and a new table has tens of thousands
     def steps(self) -> Sequence[Operation]:
@@ -218,8 +218,8 @@ class RulesEngine(BaseEngine[ServiceRulesRequest, ServiceRulesState, RulesPlan])
         ]
 
     def apply(self, plan: RulesPlan, ctx: Context[ServiceRulesRequest]) -> RulesPlan:
-        """Settings come first where rules are made, and last where they are removed. Where rules are made, a failure in the
-        second family undoes the first; a removal is not undone, and the next run removes the rest."""
+        """When rules are created, settings are changed first; when rules are removed, last. If creating rules fails for the
+        second family, the first is undone. A removal is not undone; the next run removes the rest."""
         desired, host = ctx.desired, ctx.host
         if plan.backend is None:
             return plan
@@ -249,7 +249,7 @@ class RulesEngine(BaseEngine[ServiceRulesRequest, ServiceRulesState, RulesPlan])
         if desired.snapshot is None:
             _change_settings(plan, host)
         write_record(host, desired.backend, self._add_draining(plan, record, desired, host))
-        # In ipvs mode, the second part depends on what the first has done.
+        # With ipvs, the second part depends on what the first one did.
         return replace(plan, parts=tuple(done)) if desired.backend == IPVS else plan
 
     def verify(self, ctx: Context[ServiceRulesRequest]) -> list[Finding]:
@@ -271,7 +271,7 @@ class RulesEngine(BaseEngine[ServiceRulesRequest, ServiceRulesState, RulesPlan])
         return {"duplicates": [asdict(duplicate) for duplicate in _duplicates(ctx.desired)]}
 
     def _add_draining(self, plan: RulesPlan, record: Record, desired: ServiceRulesRequest, host: Host) -> Record:
-        """`record` with the real servers that drain from now on."""
+        """`record` plus the real servers that start to drain now."""
         if plan.backend is None or desired.backend != IPVS or desired.snapshot is None:
             return record
         from .ipvs.plan import drain_times, find_draining
@@ -305,8 +305,8 @@ def _claims(desired: ServiceRulesRequest, family: int, users: tuple[User, ...]) 
 def _taken_addresses(
     desired: ServiceRulesRequest, parts: Sequence[Part], users: tuple[User, ...]
 ) -> list[BallastError]:
-    """An address that this run would take from another machine. What the node has bound already is no reason to leave its
-    other rules as they are: verify warns of it."""
+    """Addresses that this run would take from another machine. An address that the node has bound already is no reason to
+    withhold the other rules: verify warns of it."""
     return [
         claim.as_error()
         for part in parts
@@ -354,14 +354,14 @@ def _settings(desired: ServiceRulesRequest, backend: Backend) -> Settings:
 
 
 def _after_first_family(first: Part, live: Any) -> Any:
-    """The families of ipvs share one link: what a plan does to it for the second one depends on the first."""
+    """The families of ipvs share one link: the plan of the second one depends on what the first one did to the link."""
     from .ipvs.plan import after_first_family
 
     return after_first_family(live, first.desired, first.live)
 
 
 def _plan_again(backend: Backend, part: Part, host: Host) -> Part:
-    """The families of ipvs share one link: after the first family, the link exists, or the second family can remove it."""
+    """Plan the second family again: with the first one done, the link exists, or can be removed."""
     live = backend.read_for_removal(host, part.family) if part.desired is None else backend.read(host, part.family)
     return Part(part.family, live, part.desired, tuple(backend.plan(part.desired, live)))
 
@@ -387,8 +387,8 @@ def _finding(error: BallastError) -> Finding:
 
 
 def warnings_of(snapshot: Optional[Snapshot], configs: Mapping[int, ParsedConfig], *, ours: bool) -> list[BallastError]:
-    """About objects, and about the configuration for each family that has Services; each once. `ours`: the rules are not
-    kube-proxy's."""
+    """Warnings about objects, and about the configuration of each family that has Services, without duplicates. `ours`: the
+    rules are not kube-proxy's."""
     if snapshot is None:
         return []
     by_text = {warning.text: warning for warning in snapshot.warnings}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Assign each destination to exactly one ServicePort."""
+"""Assigns each destination to exactly one ServicePort."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from typing import Optional
 from .model import CLUSTER_IP, EXTERNAL_IP, LOAD_BALANCER, NODE_PORT, Duplicate, Frontend, ServicePort
 from .packet import endpoint_text
 
-Key = tuple[str, str, int]  # as Frontend.key
+Key = tuple[str, str, int]  # see Frontend.key
 
 
 def assign_frontends(
     services: Sequence[ServicePort], created: Callable[[ServicePort], float]
 ) -> tuple[tuple[Frontend, ...], tuple[Duplicate, ...]]:
-    """All destinations of `services`, by kind, address, protocol and port, and those that several Services claim.
+    """All destinations of `services`, sorted by kind, address, protocol and port; and those that several Services claim.
 
-    A destination belongs to the Service that is older, of equal age to the one first by namespace and name. Within a
-    Service an address that is given twice counts once: as a cluster IP, else as a load balancer's, so that
-    loadBalancerSourceRanges hold, else as an external IP. A health check node port takes the TCP port on every address
-    for node ports, as node ports do.
+    A destination belongs to the oldest Service; of equal age, to the first by namespace and name. An address that occurs
+    twice in a Service counts once: as a cluster IP, else as a load balancer IP, so that loadBalancerSourceRanges apply, else
+    as an external IP. A health check node port takes up its TCP port on every address that serves node ports.
     """
     by_service: dict[tuple[str, str], list[ServicePort]] = {}
     for service in sorted(services, key=lambda service: (created(service), service.namespace, service.name)):
@@ -44,7 +43,8 @@ def assign_frontends(
 
 
 def claims_of(ports: Iterable[ServicePort]) -> Mapping[Key, tuple[ServicePort, Optional[Frontend]]]:
-    """The destinations of one Service, in the order of its ports: of two ports with the same one, the first has it."""
+    """The destinations of one Service, in the order of its ports. If two ports have the same destination, it belongs to the
+    first."""
     claims: dict[Key, tuple[ServicePort, Optional[Frontend]]] = {}
     for service in ports:
         for key, frontend in _claims(service):
@@ -69,6 +69,6 @@ def _claims(service: ServicePort) -> Iterator[tuple[Key, Optional[Frontend]]]:
 
 
 def destination_text(key: Key) -> str:
-    """As people read it: "10.0.0.1:80/TCP", "node port 30080/TCP"."""
+    """The destination for people: "10.0.0.1:80/TCP", "node port 30080/TCP"."""
     address, protocol, port = key
     return f"{endpoint_text(address, port)}/{protocol}" if address else f"node port {port}/{protocol}"

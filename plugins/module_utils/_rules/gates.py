@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What depends on the version of kube-proxy and on its feature gates: one table, for Kubernetes 1.29 to 1.37.
+"""What depends on kube-proxy's version and feature gates: one table, for Kubernetes 1.29 to 1.37.
 
-Source: kube-proxy of each minor version, where it asks for a gate; Kubernetes, "Feature Gates" and "Feature Gates (removed)".
-The version is that of the node's kubelet (`status.nodeInfo`), as the two are installed together. Without it, the newest counts.
+Source: kube-proxy of each minor version, where it queries a gate; Kubernetes, "Feature Gates" and "Feature Gates (removed)".
+The version is that of the node's kubelet (`status.nodeInfo`), since the two are installed together; if unknown, it is the
+newest.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .._core.text.errors import BallastError
 from .messages import MESSAGES
 from .model import IPVS, NFTABLES
 
-OLDEST, NEWEST = 29, 37  # minor versions that are known here
+OLDEST, NEWEST = 29, 37  # the range of minor versions in this table
 _VERSION = re.compile(r"v?1\.([0-9]{1,3})(?:[.+-].*)?")
 _LONGEST = 100  # characters of a version or of a name
 
@@ -34,12 +35,12 @@ TRAFFIC_DISTRIBUTION = "ServiceTrafficDistribution"
 ZONE_HINTS = "TopologyAwareHints"
 _MODES = {NFTABLES: "NFTablesProxyMode", IPVS: "KubeProxyIPVS"}
 _ALL_OF = {"AllAlpha": "alpha", "AllBeta": "beta"}  # gates that set every gate of a stage
-_LAST_OF_BOTH_LABELS = 35  # up to it, Services and EndpointSlices were selected by the same two labels
-_LAST_OF_ANNOTATIONS = 32  # up to it, an annotation of the Service could switch hints off
+_LAST_OF_BOTH_LABELS = 35  # up to this version, one pair of labels selected both Services and EndpointSlices
+_LAST_OF_ANNOTATIONS = 32  # up to this version, an annotation of the Service could disable hints
 
 
 class Stage(NamedTuple):
-    """What holds from the minor version `since` on."""
+    """The state of a gate from minor version `since` on."""
 
     since: int
     default: bool
@@ -49,8 +50,8 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class Gate:
-    """`before`: how kube-proxy behaves in versions that do not have the gate yet. Where it is `removed`, as with its last
-    default."""
+    """`before` is kube-proxy's behavior in versions that do not have the gate yet. From version `removed` on, the last
+    default applies."""
 
     stages: tuple[Stage, ...]
     removed: int = NEWEST + 1
@@ -77,7 +78,7 @@ GATES: Mapping[str, Gate] = {
     "NFTablesProxyMode": Gate((Stage(29, False, "alpha"), Stage(31, True, "beta"), Stage(33, True, "ga", True))),
     "KubeProxyIPVS": Gate((Stage(37, True, "deprecated"),), before=True),
 }
-# Gates that kube-proxy asks for, of which no rule depends.
+# Gates that kube-proxy queries and that do not affect rules.
 WITHOUT_RULES = (
     "ComponentFlagz",
     "ComponentStatusz",
@@ -94,25 +95,26 @@ WITHOUT_RULES = (
 
 
 def parse_minor(version: object) -> Optional[int]:
-    """ "v1.30.4+k3s1" is 30; None for what is no version of Kubernetes."""
+    """30 for "v1.30.4+k3s1"; None for anything but a version of Kubernetes."""
     match = _VERSION.fullmatch(version[:_LONGEST]) if isinstance(version, str) else None
     return int(match[1]) if match else None
 
 
 @dataclass(frozen=True)
 class Release:
-    """A kube-proxy: its minor version, None where it is not known, and the gates that its configuration sets."""
+    """A release of kube-proxy: its minor version, None if unknown, and the gates that its configuration sets."""
 
     minor: Optional[int] = None
     given: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def known_minor(self) -> int:
-        """The nearest minor version that is known here."""
+        """The nearest minor version in the table."""
         return NEWEST if self.minor is None else min(max(self.minor, OLDEST), NEWEST)
 
     def is_on(self, name: str) -> bool:
-        """Where the version is not known, a gate that is set counts: kube-proxy accepts it, or it would not run."""
+        """Whether a gate is on. If the version is unknown, an explicit setting counts: kube-proxy must accept it, or would
+        not run."""
         gate = GATES[name]
         if self.minor is None and name in self.given:
             return self.given[name]
@@ -137,15 +139,16 @@ class Release:
         return self.is_on(NODE_HINTS)
 
     def hints(self, annotation: str) -> tuple[bool, bool]:
-        """Whether hints of zones and of nodes are in use for a Service with this value of the annotation."""
+        """Whether zone hints and node hints apply to a Service with this value of the annotation."""
         if self.known_minor > _LAST_OF_ANNOTATIONS:
             return (True, self._follows_node_hints)
         by_annotation = annotation not in ("", "disabled", "Disabled")
-        # Without ZONE_HINTS kube-proxy does not read them at all (endpointslicecache.go).
+        # Without ZONE_HINTS kube-proxy ignores hints altogether (endpointslicecache.go).
         return (self.is_on(ZONE_HINTS) and (self.is_on(TRAFFIC_DISTRIBUTION) or by_annotation), False)
 
     def warnings(self, backend: str) -> Iterator[BallastError]:
-        """About gates that kube-proxy does not know, or does not let anybody set, and those that forbid `backend`."""
+        """Warnings about gates that kube-proxy does not know or does not allow to be set, and those that forbid
+        `backend`."""
         for name, value in self.given.items():
             if name in GATES:
                 yield from self._refusals(name, value)
@@ -173,7 +176,7 @@ class Release:
 
 
 def given_gates(config: object) -> Mapping[str, bool]:
-    """featureGates of a KubeProxyConfiguration, without what config_keys.py refuses."""
+    """featureGates of a KubeProxyConfiguration, without the entries that config_keys.py refuses."""
     gates = config.get("featureGates") if isinstance(config, Mapping) else None
     if not isinstance(gates, Mapping):
         return {}

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decode the text of a `v1 List` as kubectl prints it, item by item.
+"""Decodes the text of a `v1 List`, as kubectl prints it, item by item.
 
-The values made of an item are far smaller than the item: decoded all at once, the items of 10,000 Services take 70 MB
-more, and the processor waits for that memory.
+The values built from an item are far smaller than the decoded item: decoding all items of 10,000 Services at once needs 70
+MB more memory, which also costs time.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _METADATA = r'"metadata" : \{ (?:"resourceVersion" : "[0-9]*" )?\}'
 
 
 class OtherLayout(Exception):
-    """Text that kubectl does not print. It may still be a List, or not JSON at all."""
+    """The text is not in kubectl's layout. It may still be a List, or no JSON at all."""
 
 
 def _layout(text: str) -> re.Pattern[str]:
-    """A blank in `text` means any white space that JSON allows there."""
+    """A pattern for `text`, in which a blank stands for any JSON whitespace."""
     return re.compile(text.replace(" ", r"[ \t\n\r]*"))
 
 
@@ -33,7 +33,7 @@ _END = _layout(rf" \](?: , (?P<kind>{_KIND}))?(?: , {_METADATA})? \}} ")
 
 
 def iterate_items(text: str, *, parse_constant: Callable[[str], object]) -> Iterator[object]:
-    """Yield each item. Raises OtherLayout, possibly after the last item."""
+    """Yield each item. Raises OtherLayout, possibly after items were yielded."""
     begin = _BEGIN.match(text)
     if begin is None:
         raise OtherLayout

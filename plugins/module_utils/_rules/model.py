@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Services, their endpoints and this node as every backend sees them: one view for each family, normalised.
+"""Services, their endpoints and this node as every backend sees them: one normalized view per IP family.
 
-Families are compiled apart from each other (reference: serviceport.go filters every list of a Service by family), so
-nothing here mixes them. All tuples are sorted, so that what is compiled from a view is the same for the same objects.
+The families are compiled separately (reference: serviceport.go filters every list of a Service by family), so nothing here
+mixes them. All tuples are sorted, so that equal objects compile to equal rules.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ NODE_PORT = "node-port"
 
 
 class Endpoint(NamedTuple):
-    """One address and port behind a ServicePort, of all its EndpointSlices together. A named tuple, not a dataclass, as are
-    ServicePort and Frontend: a cluster has tens of thousands, and these are made three times as fast."""
+    """One address and port behind a ServicePort, merged from all its EndpointSlices. Like ServicePort and Frontend it is a
+    named tuple, not a dataclass: a cluster has tens of thousands, and tuples are created three times as fast."""
 
     address: str
     port: int
     ready: bool = True
     serving: bool = True
     terminating: bool = False
-    node: str = ""  # "" where the slice does not say: then it is on another node
+    node: str = ""  # "" if the slice does not say, which counts as another node
     zone_hints: tuple[str, ...] = ()
     node_hints: tuple[str, ...] = ()
 
@@ -43,30 +43,31 @@ class Endpoint(NamedTuple):
 
 
 class ServicePort(NamedTuple):
-    """One port of one Service in one family, with its endpoints, one for each address and port."""
+    """One port of one Service in one family, with its endpoints, which are unique by address and port."""
 
     namespace: str
     name: str
-    port_name: str  # "" where the Service has a single port without a name
+    port_name: str  # "" for the only port of a Service, if it has no name
     protocol: str  # TCP, UDP or SCTP
     port: int
     cluster_ip: str
     node_port: int = 0  # 0: none
     external_ips: tuple[str, ...] = ()
-    load_balancer_ips: tuple[str, ...] = ()  # ingress addresses with ipMode VIP; ipMode Proxy makes no rule
-    source_ranges: tuple[str, ...] = ()  # networks that may use load_balancer_ips; empty: all
+    load_balancer_ips: tuple[str, ...] = ()  # ingress IPs with ipMode VIP; those with ipMode Proxy get no rules
+    source_ranges: tuple[str, ...] = ()  # networks allowed to use load_balancer_ips; empty: all
     internal_local: bool = False  # internalTrafficPolicy: Local
     external_local: bool = False  # externalTrafficPolicy: Local
     affinity_seconds: int = 0  # sessionAffinity: ClientIP; 0: None
     health_check_node_port: int = 0  # 0: none
-    preserve_destination: bool = False  # annotation of Windows nodes
+    preserve_destination: bool = False  # annotation for Windows nodes
     endpoints: tuple[Endpoint, ...] = ()
-    # externalIPs that a gate switches off: they have no rules, and the Service still counts as reachable from outside.
+    # True if a feature gate disables its externalIPs: they get no rules, but the Service still counts as reachable from
+    # outside.
     has_unserved_ips: bool = False
 
     @property
     def title(self) -> str:
-        """`NAMESPACE/NAME:PORT`, or `NAMESPACE/NAME` for a port without a name, as kube-proxy writes it."""
+        """`NAMESPACE/NAME:PORT`, or `NAMESPACE/NAME` for an unnamed port, as kube-proxy writes it."""
         return f"{self.namespace}/{self.name}" + (f":{self.port_name}" if self.port_name else "")
 
     @property
@@ -75,10 +76,10 @@ class ServicePort(NamedTuple):
 
 
 class Frontend(NamedTuple):
-    """One destination that belongs to a ServicePort. No two of a view have the same address, port and protocol."""
+    """One destination that belongs to a ServicePort. Unique in a view by address, port and protocol."""
 
     kind: str  # CLUSTER_IP, EXTERNAL_IP, LOAD_BALANCER or NODE_PORT
-    address: str  # "" for NODE_PORT: every address that node ports are served on
+    address: str  # "" for NODE_PORT: all addresses that serve node ports
     port: int
     service: ServicePort
 
@@ -93,19 +94,19 @@ class Frontend(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeView:
-    """This node in one family."""
+    """This node in one IP family."""
 
     name: str
     zone: str = ""
-    primary: str = ""  # bindAddress, or the address of the Node object; "" where there is none of this family
-    addresses: tuple[str, ...] = ()  # every address on a link of the machine, the primary one too, without loopback
+    primary: str = ""  # bindAddress, or else the address of the Node object; "" if there is none of this family
+    addresses: tuple[str, ...] = ()  # all addresses on the machine's links, including the primary one, without loopback
     pod_cidr: str = ""
-    minor: Optional[int] = None  # of the kubelet's version, 36 for v1.36.4; None where the Node does not say
+    minor: Optional[int] = None  # minor version of the kubelet, 36 for v1.36.4; None if the Node does not say
 
 
 @dataclass(frozen=True)
 class Duplicate:
-    """A destination that two Services claim: it belongs to the older one, of equal age to the first by name."""
+    """A destination that two Services claim. It belongs to the older one; of equal age, to the first by name."""
 
     destination: str  # "10.0.0.1:80/TCP" or "node port 30080/TCP"
     winner: str
@@ -116,17 +117,17 @@ class Duplicate:
 class FamilyView:
     family: int  # 4 or 6
     node: NodeView
-    services: tuple[ServicePort, ...] = ()  # by namespace, name, protocol, port name
-    frontends: tuple[Frontend, ...] = ()  # by kind, address, protocol, port; duplicates resolved
+    services: tuple[ServicePort, ...] = ()  # sorted by namespace, name, protocol, port name
+    frontends: tuple[Frontend, ...] = ()  # sorted by kind, address, protocol, port; duplicates resolved
     duplicates: tuple[Duplicate, ...] = ()
-    service_cidrs: tuple[str, ...] = ()  # of ServiceCIDR objects; empty: not known
-    node_addresses: tuple[tuple[str, str], ...] = ()  # InternalIPs and ExternalIPs of every Node, with its name; sorted
+    service_cidrs: tuple[str, ...] = ()  # from ServiceCIDR objects; empty: unknown
+    node_addresses: tuple[tuple[str, str], ...] = ()  # (InternalIP or ExternalIP, Node name); sorted
 
 
 @dataclass(frozen=True)
 class LocalDetector:
-    """How a packet from a pod of this node is recognised (detectLocalMode). `kind` is "cidr", "bridge", "prefix", or ""
-    where nothing was configured for this family: then no packet is known to come from elsewhere."""
+    """How to recognize a packet from a pod of this node (detectLocalMode). `kind` is "cidr", "bridge" or "prefix"; "" if
+    nothing was configured for this family, in which case no packet is known to come from elsewhere."""
 
     kind: str = ""
     value: str = ""
@@ -141,19 +142,19 @@ class LocalDetector:
 
 @dataclass(frozen=True)
 class RuleConfig:
-    """What KubeProxyConfiguration says of rules, for one backend and one family.
+    """The settings of KubeProxyConfiguration that affect rules, for one backend and one family.
 
-    Source: kubeproxy.config.k8s.io/v1alpha1; the backend's own section (`iptables`, `nftables`, `ipvs`) is resolved here.
+    Source: kubeproxy.config.k8s.io/v1alpha1. The backend's own section (`iptables`, `nftables`, `ipvs`) is resolved here.
     """
 
     backend: str  # NFTABLES, IPTABLES, IPVS or WINKERNEL
     detector: LocalDetector = LocalDetector()
     masquerade_all: bool = False
     masquerade_bit: int = 14
-    # Networks in which node ports are served: None is the backend's default (reference 1.5), "primary" is in it as such.
+    # Networks in which node ports are served. None is the backend's default (reference 1.5); "primary" is not resolved here.
     node_port_addresses: Optional[tuple[str, ...]] = None
     localhost_node_ports: bool = True  # iptables
-    # Protocols of node ports that kube-proxy's nftables rules reject on loopback (1.37, by a gate).
+    # Protocols of node ports that kube-proxy's nftables rules reject on loopback (1.37, behind a gate).
     rejected_on_loopback: tuple[str, ...] = ()
     tcp_be_liberal: bool = False  # conntrack.tcpBeLiberal
     scheduler: str = "rr"  # ipvs

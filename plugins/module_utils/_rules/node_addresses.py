@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Read the links of a machine and their addresses."""
+"""Reads the links of a machine and their addresses."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .routes import Routes
 
 FAMILIES = (4, 6)
 _IPV6 = "/proc/net/if_inet6"  # exists if the kernel has IPv6
-# ipvs binds every service address to it, so that a packet for it comes to the hook of ip_vs at INPUT.
+# ipvs binds every Service address to this link, so that packets to it reach the hook of ip_vs in INPUT.
 LINK = "kube-ipvs0"
-# Its name while a kube-proxy that would remove it starts (_kube_proxy/ipvs_connections.py).
+# Its temporary name while a kube-proxy starts that would remove it (_kube_proxy/ipvs_connections.py).
 HIDDEN_LINK = "ballast-ipvs0"
 _OF_SERVICES = (LINK, HIDDEN_LINK)
 
@@ -37,7 +37,7 @@ def read_links(host: Host) -> Links:
 
 
 def parse_links(text: str) -> Links:
-    """`ip -j address show`: links in their order, each with its addresses of both families as listed."""
+    """Parse `ip -j address show`: links in order, each with its addresses of both families as listed."""
     try:
         data = parse_json(text)
     except ValueError as error:
@@ -46,10 +46,10 @@ def parse_links(text: str) -> Links:
 
 
 def links_in(data: object) -> Links:
-    """Of decoded JSON."""
+    """parse_links for JSON that is decoded already."""
     if not isinstance(data, list):
         raise MESSAGES.error("rules-ipvs-addresses", reason="it is not a list of links")
-    return tuple(_link(entry) for entry in data if entry != {})  # iproute2 prints {} for what a filter left out
+    return tuple(_link(entry) for entry in data if entry != {})  # iproute2 prints {} for filtered entries
 
 
 def _link(link: object) -> tuple[str, tuple[str, ...]]:
@@ -69,7 +69,7 @@ def _link(link: object) -> tuple[str, tuple[str, ...]]:
 
 
 def own_addresses(links: Links) -> list[str]:
-    """The node's own addresses: without loopback and those that ipvs binds for Services."""
+    """The node's own addresses, without loopback and without those that ipvs binds for Services."""
     return [
         address
         for name, addresses in links
@@ -80,10 +80,10 @@ def own_addresses(links: Links) -> list[str]:
 
 
 def surroundings_with(links: Links, routes: Routes = ()) -> Surroundings:
-    """Of a node with these links. Rules of ipvs add the addresses that it binds for Services."""
+    """The surroundings of a node with these links. The rules of ipvs add the addresses that it binds for Services."""
     return Surroundings(tuple(link for link in links if link[0] not in _OF_SERVICES), routes)
 
 
 def surroundings_of(node_ips: Sequence[str]) -> Surroundings:
-    """Of a node of which only the addresses are known."""
+    """The surroundings of a node of which only the addresses are known."""
     return Surroundings((("", tuple(str(ipaddress.ip_address(address)) for address in node_ips)),))

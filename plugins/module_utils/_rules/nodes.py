@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Parse Nodes of the API server, and view this node in each family."""
+"""Parses Node objects, and builds this node's view in each family."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .model import NodeView
 from .reading import LABEL_VALUE, address, matching_name, network, objects, take_readable
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
-_ADDRESS_TYPES = ("InternalIP", "ExternalIP")  # in the order of kube-proxy's preference
-UNSPECIFIED = ("0.0.0.0", "::")  # as a bindAddress, no address at all
+_ADDRESS_TYPES = ("InternalIP", "ExternalIP")  # in kube-proxy's order of preference
+UNSPECIFIED = ("0.0.0.0", "::")  # a bindAddress with these counts as not set
 _NAMED_NODES = 5  # that a message lists
 FAMILIES = (4, 6)
 
@@ -45,11 +45,11 @@ def parse_node(item: Reader, metadata: Reader) -> Node:
 def build_node_views(
     nodes: Sequence[Node], *, name: str, addresses: Sequence[str], bind_address: object, problems: list[BallastError]
 ) -> Mapping[int, NodeView]:
-    """The node called `name`, for each family.
+    """The views of the node `name`, by family.
 
-    `addresses` are those on its links. If the snapshot has no Node at all, the first of each family is the primary one, and
-    the zone is unknown; if it has others but not this one, `name` is a fault. `bind_address` of the configuration is the
-    primary address of its family, as in kube-proxy.
+    `addresses` are those on its links. If the snapshot has no Nodes at all, the first address of each family is the primary
+    one, and the zone is unknown. If it has Nodes but not this one, `name` is a fault. The configuration's `bind_address` is
+    the primary address of its family, as in kube-proxy.
     """
     node = next((node for node in nodes if node.name == name), None)
     if node is None and nodes:
@@ -78,7 +78,7 @@ def _view(name: str, node: Optional[Node], own: Sequence[Address], bound: Option
 
 
 def _own_addresses(addresses: Sequence[str], problems: list[BallastError]) -> Sequence[Address]:
-    """Without loopback addresses: every machine has those."""
+    """Parsed addresses, without loopback, which every machine has."""
     own = []
     for index, value in enumerate(addresses):
         parsed = parse_address(value) if isinstance(value, str) else None
@@ -92,7 +92,7 @@ def _own_addresses(addresses: Sequence[str], problems: list[BallastError]) -> Se
 
 
 def _addresses(status: Reader) -> Sequence[Address]:
-    """Without host names and the like."""
+    """InternalIPs and ExternalIPs; host names and other types are skipped."""
     ranked: list[tuple[int, Address]] = []
     for row in objects(status, "addresses"):
         kind = row.read("type", text, "")
@@ -104,7 +104,7 @@ def _addresses(status: Reader) -> Sequence[Address]:
 
 
 def _pod_cidrs(spec: Reader) -> Sequence[tuple[int, str]]:
-    """podCIDRs, or podCIDR alone as before Kubernetes 1.16."""
+    """podCIDRs, or only podCIDR as before Kubernetes 1.16."""
     rows = spec.items("podCIDRs")
     if not rows and spec.get("podCIDR"):
         rows = [(spec.at("podCIDR"), spec.get("podCIDR"))]

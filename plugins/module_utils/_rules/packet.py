@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A packet that opens a connection, and its verdict: the input and the result of every tracer."""
+"""A packet that opens a connection, and what happens to it: input and output of every tracer."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ DNAT = "dnat"
 REJECT = "reject"
 DROP = "drop"
 PASS = "pass"  # continues unchanged: no Service rule applies
-EITHER = "either"  # the order of chains at equal priority decides, which neither a dump nor `nft list` shows
-UNKNOWN = "unknown"  # it comes to a construct that cannot be followed
+EITHER = "either"  # depends on the order of chains with equal priority, which neither a dump nor `nft list` shows
+UNKNOWN = "unknown"  # the packet reaches a construct that cannot be traced
 
 
 @dataclass(frozen=True)
@@ -49,18 +49,18 @@ class Packet:
 
 @dataclass(frozen=True)
 class Answer:
-    """What happens to a packet. Where the kernel picks at random, `masqueraded` has all endpoints that it may pick.
+    """What happens to a packet. If the kernel picks an endpoint at random, `masqueraded` has all that it may pick.
 
-    `masqueraded`: for each endpoint, whether the node replaces the source by its own address (a packet from outside to the
-    node itself keeps its source); None where that is not known. `hairpin`: the endpoints for which it does so only because
-    the packet comes from that endpoint itself. `ways`: the different answers of EITHER and UNKNOWN, and of DNAT where what
-    is masqueraded is not known. `problem`: the construct, and its rule, for which the answer or a part of it is not known.
+    `masqueraded`: for each endpoint, whether the node replaces the source with its own address (a packet from outside to the
+    node itself keeps its source); None if unknown. `hairpin`: the endpoints for which it does so only because the packet
+    comes from that very endpoint. `ways`: the possible answers, for EITHER and UNKNOWN, and for DNAT if masquerading is
+    unknown. `problem`: the construct, with its rule, because of which the answer or a part of it is unknown.
     """
 
     verdict: str  # DNAT, REJECT, DROP, PASS, EITHER or UNKNOWN
-    masqueraded: tuple[tuple[str, Optional[bool]], ...] = ()  # sorted, by "10.1.0.5:8080" or "[fd00::5]:8080"
+    masqueraded: tuple[tuple[str, Optional[bool]], ...] = ()  # sorted; "10.1.0.5:8080" or "[fd00::5]:8080"
     hairpin: tuple[str, ...] = ()
-    affinity_seconds: int = 0  # 0: each connection draws its own endpoint
+    affinity_seconds: int = 0  # 0: each connection picks an endpoint of its own
     ways: tuple[Answer, ...] = ()
     problem: Optional[BallastError] = field(default=None, compare=False)
     why: tuple[str, ...] = field(default=(), compare=False)  # the rules that decided, in order
@@ -71,7 +71,7 @@ class Answer:
 
     @property
     def masquerade(self) -> Optional[bool]:
-        """Whether the source is replaced for every endpoint; None where endpoints differ, or the answer is not known."""
+        """Whether the source is replaced for every endpoint; None if endpoints differ or the answer is unknown."""
         if self.verdict in (EITHER, UNKNOWN):
             return None
         values = {masqueraded for _endpoint, masqueraded in self.masqueraded}
@@ -86,7 +86,7 @@ def translate_to(
     affinity_seconds: int = 0,
     why: tuple[str, ...] = (),
 ) -> Answer:
-    """A packet that goes to one of `endpoints`. `masqueraded` has those of `hairpin` too."""
+    """The answer for a packet that goes to one of `endpoints`. `masqueraded` includes those of `hairpin`."""
     pairs = tuple((endpoint, endpoint in masqueraded) for endpoint in sorted(set(endpoints)))
     return Answer(DNAT, pairs, tuple(sorted(set(hairpin))), affinity_seconds, why=why)
 
@@ -96,15 +96,15 @@ class Surroundings:
     """What rules depend on besides the packet: the node's own addresses, their links, and its routes."""
 
     interfaces: tuple[tuple[str, tuple[str, ...]], ...] = ()  # name and addresses of both families
-    routes: tuple[tuple[str, str], ...] = ()  # network and link (routes.py); none where they are not known
+    routes: tuple[tuple[str, str], ...] = ()  # (network, link), see routes.py; empty if unknown
 
     def is_local(self, address: str) -> bool:
-        """Whether the kernel's routing table says `local` of it (fib, addrtype)."""
+        """Whether the kernel's routing table has the address as `local` (fib, addrtype)."""
         parsed = as_address(address)
         return parsed.is_loopback or any(address in addresses for _name, addresses in self.interfaces)
 
     def link_to(self, address: str) -> Optional[str]:
-        """The link of the most specific route. None where it is not known."""
+        """The link of the most specific route; None if unknown."""
         parsed = as_address(address)
         for length, by_network in self._by_length[parsed.version]:
             link = by_network.get(int(parsed) >> (parsed.max_prefixlen - length))
@@ -114,7 +114,7 @@ class Surroundings:
 
     @cached_property
     def _by_length(self) -> Mapping[int, Sequence[tuple[int, dict[int, str]]]]:
-        """Links by the leading bits of their networks, for each length, the longest first."""
+        """For each IP version, by prefix length, longest first: the link of each network, by its leading bits."""
         lengths: dict[int, dict[int, dict[int, str]]] = {4: {}, 6: {}}
         for text, link in self.routes:
             network = ipaddress.ip_network(text)

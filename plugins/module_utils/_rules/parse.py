@@ -4,13 +4,13 @@
 
 """Parse a snapshot, a `v1 List` as kubectl prints it, into what the compilers need on this node.
 
-    Snapshot       both families, ready for the compilers
+    Snapshot              both families, ready for the compilers
     parse_snapshot        from decoded JSON
-    parse_snapshot_text   from its text
+    parse_snapshot_text   from JSON text
 
-What the API server accepts is accepted and normalised. What it would refuse is refused with a message, all faults at
-once. Only what kube-proxy ignores is ignored (services.py, slices.py); a single value that it cannot read and passes over is a
-warning. What depends on its version and on its configuration is in gates.py.
+Whatever the API server accepts is accepted and normalized. What it would refuse is refused, all faults together. Only what
+kube-proxy ignores is ignored (services.py, slices.py); a single value that kube-proxy cannot read and skips is a warning.
+gates.py has what depends on kube-proxy's version and configuration.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ from .reading import LABEL, SKIPPED, SUBDOMAIN, WORDS, matching_name, network, p
 from .services import Service, parse_service
 from .slices import Slice, endpoints_of, parse_slice
 
-_GROUPS = {  # the API versions that have the fields as they are read here
+_GROUPS = {  # the API versions whose fields are the ones read here
     "Service": ("v1",),
     "Node": ("v1",),
     "EndpointSlice": ("discovery.k8s.io/v1",),
     "ServiceCIDR": ("networking.k8s.io/v1", "networking.k8s.io/v1beta1"),
 }
-_Item = tuple[Reader, str]  # with its kind
+_Item = tuple[Reader, str]  # an item and its kind
 _NAMESPACED = ("Service", "EndpointSlice")
 _LIST_SUFFIX = "List"
-_LISTED = 20  # warnings about objects; more of them are counted
+_LISTED = 20  # warnings about objects that are listed; the rest is counted
 _LABEL, _SUBDOMAIN = matching_name(LABEL), matching_name(SUBDOMAIN)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What one node sees of a cluster at one moment."""
+    """One node's view of a cluster at one moment."""
 
-    views: tuple[FamilyView, FamilyView]  # of IPv4 and of IPv6
-    warnings: tuple[BallastError, ...] = field(default=(), compare=False)  # values that kube-proxy passes over
+    views: tuple[FamilyView, FamilyView]  # of IPv4 and IPv6
+    warnings: tuple[BallastError, ...] = field(default=(), compare=False)  # values that kube-proxy skips
 
     def view(self, family: int) -> FamilyView:
-        """`family` is 4 or 6. Of a family that the cluster does not have, the view has no Services."""
+        """The view of family 4 or 6. It has no Services if the cluster does not use that family."""
         return next(view for view in self.views if view.family == family)
 
 
 def parse_snapshot_text(printed: str, *, node_name: str, node_ips: Sequence[str], config: object = None) -> Snapshot:
-    """As parse_snapshot; UserError with line and column where `printed` is not JSON."""
+    """Same as parse_snapshot. UserError with line and column if `printed` is not JSON."""
     with pause_collection():
         objects = _usual_objects(printed)
         if objects is None:
@@ -69,8 +69,8 @@ def parse_snapshot_text(printed: str, *, node_name: str, node_ips: Sequence[str]
 
 
 def parse_snapshot(data: object, *, node_name: str, node_ips: Sequence[str], config: object = None) -> Snapshot:
-    """`node_ips` are the addresses on the node's links, of both families. `config` is the KubeProxyConfiguration that
-    config.py checks: some of its keys decide what objects mean. Problems, with every fault."""
+    """`node_ips` are the addresses on the node's links, of both families. `config` is the KubeProxyConfiguration, which
+    config.py checks: some of its keys change the meaning of objects. Problems, with all faults."""
     with pause_collection():
         objects = _Objects()
         for item in _items(data, objects.problems):
@@ -79,8 +79,8 @@ def parse_snapshot(data: object, *, node_name: str, node_ips: Sequence[str], con
 
 
 def _usual_objects(printed: str) -> Optional[_Objects]:
-    """The objects of a List as kubectl prints it; None for another layout or with a fault, which `parse_snapshot`
-    reports."""
+    """The objects of a List in kubectl's layout. None for another layout or after a fault: `parse_snapshot` then reads it
+    again and reports the faults."""
     objects = _Objects()
     try:
         for index, value in enumerate(iterate_items(printed, parse_constant=_refuse_constant)):
@@ -111,7 +111,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 class _Objects:
-    """The objects of a list, read one by one."""
+    """Collects the objects of a list, one by one."""
 
     def __init__(self) -> None:
         self.problems: list[BallastError] = []
@@ -174,7 +174,7 @@ class _Objects:
             self.slices = [of_service for of_service in self.slices if not of_service.has_proxy_name_label]
 
     def _warnings(self) -> tuple[BallastError, ...]:
-        """Of other Nodes, of which kube-proxy reads nothing, every problem is one."""
+        """Problems of Nodes other than this one are warnings, since kube-proxy does not read those Nodes."""
         warnings = [*self.problems, *chain.from_iterable(self._node_problems.values())]
         more = len(warnings) - _LISTED
         return (*warnings[:_LISTED], *([MESSAGES.error("rules-object-skipped-more", count=more)] if more > 0 else []))
@@ -190,7 +190,7 @@ class _Objects:
             self.slices.append(endpoint_slice)
 
     def _add_node(self, item: Reader, metadata: Reader) -> None:
-        """Its problems are kept apart until it is known which Node is this one."""
+        """Problems are kept separate until it is known which Node is this one."""
         problems: list[BallastError] = []
         faults = Faults(item.faults.words, item.faults.title, problems)
         self.nodes.append(parse_node(Reader(item.values, faults), Reader(metadata.values, faults, metadata.path)))
@@ -198,7 +198,7 @@ class _Objects:
             self._node_problems[faults.title] = problems
 
     def _add_service_cidr(self, item: Reader, _metadata: Reader) -> None:
-        """A ServiceCIDR that is being deleted counts: its addresses may still be in use."""
+        """A ServiceCIDR that is being deleted counts too: its addresses may still be in use."""
         cidrs = parse_each(item.below("spec"), "cidrs", network)
         self.service_cidrs += [(cidr.family, cidr.text) for _value, cidr in cidrs if cidr is not None]
 
@@ -208,7 +208,7 @@ def port_order(service: ServicePort) -> tuple[str, str, str, str]:
 
 
 def _items(data: object, problems: list[BallastError]) -> Sequence[_Item]:
-    """The items of a ServiceList, as the API itself answers, have no kind of their own."""
+    """The items of a list. Those of a typed list, such as the API's ServiceList, have no kind of their own."""
     faults = Faults(WORDS, "snapshot", problems)
     top = Reader({} if data is None else data, faults)
     kind = top.read("kind", text, "")
@@ -224,15 +224,15 @@ def _items(data: object, problems: list[BallastError]) -> Sequence[_Item]:
 
 
 def _item(value: object, said: tuple[object, object], index: int, problems: list[BallastError]) -> Optional[_Item]:
-    """None where `value` is refused."""
+    """The item with its kind; None if `value` is refused."""
     item = Reader(value, Faults(WORDS, f"snapshot: items[{index}]", problems))
     kind = _kind(item, said) if item.is_mapping else ""
     return (item, kind) if kind else None
 
 
 def _kind(item: Reader, said: tuple[object, object]) -> str:
-    """ "" for a kind that makes no rules, or one of another API: Knative has a Service too. `said`: kind and version that
-    the list gives its items."""
+    """The item's kind; "" for a kind that makes no rules, or one of another API group (Knative has a Service too). `said`:
+    the kind and version that a typed list implies for its items."""
     values = item.values
     kind, version = values.get("kind", said[0]), values.get("apiVersion", said[1])
     if isinstance(kind, str) and version in _GROUPS.get(kind, ()):
@@ -246,7 +246,7 @@ def _kind(item: Reader, said: tuple[object, object]) -> str:
 
 
 def title_of(metadata: Reader, kind: str) -> str:
-    """`Service default/web`, or "" where its name is not one."""
+    """`Service default/web`; "" if its name is invalid."""
     name = metadata.read("name", _LABEL if kind == "Service" else _SUBDOMAIN, "")
     if not name:
         return _refuse_unnamed(metadata, "name")

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Parsers of values of API objects: names, addresses and networks. See `_core/text/decode.py` for the reader.
+"""Parsers for values of API objects: names, addresses and networks. `_core/text/decode.py` has the reader.
 
-A field that is absent or null has the empty value of its type, as in Go.
+A field that is absent or null has the zero value of its type, as in Go.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def contradict(row: Reader, key: str, value: object, reason: str) -> None:
     row.faults.add("rules-object-contradiction", row.at(key), value=show(value), reason=reason)
 
 
-SKIPPED = "rules-object-skipped"  # what is told of a value that kube-proxy passes over, and we do
+SKIPPED = "rules-object-skipped"  # the warning for a value that kube-proxy, like us, skips
 
 
 def skip(row: Reader, key: str, value: object, expected: str) -> None:
@@ -43,8 +43,8 @@ def skip(row: Reader, key: str, value: object, expected: str) -> None:
 
 
 def take_readable(faults: Faults, path: str, value: Any, parse: Parser[T]) -> Optional[T]:
-    """What `parse` makes of a text; one that it refuses is passed over as kube-proxy does. The API server accepts such
-    texts, or did when it stored them."""
+    """`parse` of a text; None for one that it refuses, with a warning if kube-proxy skips it too. The API server accepts
+    such texts, or did when they were stored."""
     try:
         return parse(value)
     except Unreadable as wrong:
@@ -55,18 +55,19 @@ def take_readable(faults: Faults, path: str, value: Any, parse: Parser[T]) -> Op
 
 
 def objects(row: Reader, key: str) -> Iterator[Reader]:
-    """The objects of a list. null counts as an empty object."""
+    """The objects in a list; null counts as an empty object."""
     for path, value in row.items(key):
         yield Reader({} if value is None else value, row.faults, path)
 
 
 def parse_each(row: Reader, key: str, parse: Parser[T]) -> Sequence[tuple[Any, Optional[T]]]:
-    """The values of a list, and what `parse` makes of them, None where it refuses."""
+    """Each value of a list with its parsed form, None if `parse` refuses it."""
     return [(value, row.faults.take(path, value, parse, None)) for path, value in row.items(key)]
 
 
 def matching_name(form: re.Pattern[str]) -> Parser[str]:
-    """`form` must exclude blanks, quotes and control characters: names are written into rules and commands as they are."""
+    """`form` must exclude blanks, quotes and control characters, because names are written into rules and commands
+    unquoted."""
 
     def parse(value: Any) -> str:
         if isinstance(value, str) and form.fullmatch(value):
@@ -79,7 +80,7 @@ def matching_name(form: re.Pattern[str]) -> Parser[str]:
 
 
 def enum(choices: Sequence[str]) -> Parser[str]:
-    """Empty text is the first of `choices`, the default of the API server."""
+    """ "" means the first of `choices`, the API server's default."""
     expected = f"one of {', '.join(choices)}"
 
     def parse(value: Any) -> str:
@@ -91,7 +92,7 @@ def enum(choices: Sequence[str]) -> Parser[str]:
 
 
 class Unreadable(Wrong):
-    """A text that is no address or network at all."""
+    """The text is no address or network at all."""
 
 
 def address(value: Any) -> Address:
@@ -122,8 +123,8 @@ def network(value: Any) -> Network:
 
 
 def remember(*keys: str) -> Callable[[Callable[[Reader], T]], Callable[[object, Faults, str], T]]:
-    """Cache a function that reads `keys` of an object, as most objects share their values. Only results without a fault are
-    kept. True, 1 and 1.0 are distinct. null counts as an empty object."""
+    """Cache a function that reads `keys` of an object, since most objects share these values. Only results without faults
+    are cached. True, 1 and 1.0 are different. null counts as an empty object."""
 
     def decorate(read: Callable[[Reader], T]) -> Callable[[object, Faults, str], T]:
         @lru_cache(maxsize=4096, typed=True)
@@ -138,7 +139,7 @@ def remember(*keys: str) -> Callable[[Callable[[Reader], T]], Callable[[object, 
             try:
                 if isinstance(value, dict):
                     known = read_without_fault(*map(value.get, keys))
-            except TypeError:  # a value is a list or an object, which cannot be a key
+            except TypeError:  # a value is a list or an object, which is not hashable
                 pass
             return read(Reader({} if value is None else value, faults, path)) if known is None else known
 

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""State that live rules cannot show: the original values of kernel settings, and since when endpoints drain.
+"""State that live rules cannot show: original values of kernel settings, and when endpoints began to drain.
 
-One file in /run for each network namespace and backend: a restart resets what it describes too.
+One file in /run per network namespace and backend: a reboot resets what it describes, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DIRECTORY = f"/run/{MARK}/service-rules"
 
 @dataclass(frozen=True)
 class Record:
-    original_settings: Mapping[str, str] = field(default_factory=dict)  # name: value before we set it
+    original_settings: Mapping[str, str] = field(default_factory=dict)  # name: value before our first change
     draining_since: Mapping[str, float] = field(default_factory=dict)  # real server: seconds since the epoch
 
     @property
@@ -39,10 +39,10 @@ class Record:
 
 @dataclass(frozen=True)
 class SettingChange:
-    """An Operation like those of the backends."""
+    """A change of one kernel setting. An Operation like those of the backends."""
 
     target: str  # the setting's name
-    before: str  # "" where the kernel lacks it until a module is loaded
+    before: str  # "" if the setting does not exist until a module is loaded
     after: str
     kind: str = "change setting"
 
@@ -79,7 +79,7 @@ def write_record(host: Host, backend: str, record: Record) -> None:
 
 
 def plan_settings(required: Settings, current: Mapping[str, Optional[str]], record: Record) -> list[SettingChange]:
-    """Settings to change, and those to put back because no rule needs them any more. Pure."""
+    """The settings to change, including those to restore because no rule needs them any more. Pure."""
     changes = []
     for name, value in required:
         there = current[name] or ""
@@ -94,14 +94,15 @@ def plan_settings(required: Settings, current: Mapping[str, Optional[str]], reco
 
 
 def select_originals(required: Settings, changes: Sequence[SettingChange], record: Record) -> dict[str, str]:
-    """The value before the first change, of each required setting that we changed."""
+    """The original value of each required setting that we changed."""
     changed = {change.target: change.before for change in changes}
     before = {name: record.original_settings.get(name, changed.get(name)) for name, _value in required}
     return {name: value for name, value in before.items() if value}
 
 
 def add_late_originals(record: Record, changes: Sequence[SettingChange], host: Host) -> Record:
-    """Add the values of settings that exist only since a module was loaded. HostError where one is still missing."""
+    """Add the original values of settings that did not exist until a module was loaded. HostError if one still does not
+    exist."""
     late = {}
     for change in changes:
         if not change.before:
@@ -126,6 +127,6 @@ def _path(host: Host, backend: str) -> str:
 
 
 def namespace_name(host: Host) -> str:
-    """Of this network namespace, for a file name: instances on one host share /run."""
+    """The network namespace as part of a file name: instances on one host share /run."""
     # "net:[4026531840]"
     return "".join(sign for sign in host.readlink("/proc/self/ns/net") or "" if sign.isdigit()) or "host"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Read by which link a machine reaches an address."""
+"""Reads through which link a machine reaches an address."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .._core.host.host import KERNEL_LIMIT, Host
 from .._core.text.errors import BallastError
 from .._core.text.json_text import parse_json
 
-# Network and link, "" where the link is not known: several next hops, or a route that refuses.
+# (network, link); the link is "" if unknown: several next hops, or a route that refuses.
 Routes = tuple[tuple[str, str], ...]
 _SECONDS = 60
 _PLAIN_RULE = {"priority", "src", "table"}
@@ -23,8 +23,8 @@ _EVERYTHING = {4: "0.0.0.0/0", 6: "::/0"}
 
 
 def read_routes(host: Host) -> Routes:
-    """Of both families. A family has none where rules choose among tables (`ip rule`): then the destination alone does not
-    tell the link."""
+    """The routes of both families. A family has none if policy rules (`ip rule`) choose among tables: the destination alone
+    then does not determine the link."""
     return tuple(route for family in (4, 6) for route in _read_family(host, family))
 
 
@@ -44,7 +44,7 @@ def _is_plain(rule: object) -> bool:
 
 
 def parse_routes(listed: object, family: Optional[int] = None) -> Sequence[tuple[str, str]]:
-    """A list as `ip -j route` prints it. `family` is that of its addresses where None is given."""
+    """Parse the output of `ip -j route`. If `family` is None, it is derived from the addresses."""
     entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
     family = family or next((6 for entry in entries if ":" in f"{entry.get('dst')}{entry.get('gateway')}"), 4)
     return tuple(_parse(entries, family))

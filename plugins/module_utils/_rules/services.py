@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Parse a Service of the API server into the ServicePorts of each family. Source: reference of kube-proxy 1.1."""
+"""Parses a Service object into the ServicePorts of each family. Source: reference of kube-proxy 1.1."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ TYPES = ("ClusterIP", "NodePort", "LoadBalancer", "ExternalName")
 POLICIES = ("Cluster", "Local")
 FAMILIES = {"IPv4": 4, "IPv6": 6}
 FAMILY_NAMES = tuple(FAMILIES)
-# If set, another program serves this Service, and kube-proxy must not.
+# If set, another program serves this Service, and kube-proxy must ignore it.
 PROXY_NAME_LABEL = "service.kubernetes.io/service-proxy-name"
 HEADLESS_LABEL = "service.kubernetes.io/headless"
-# The first that is there counts.
+# The first one present is used.
 HINTS_ANNOTATIONS = ("service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode")
 PRESERVE_DESTINATION = "preserve-destination"
 LARGEST_PORT = 65535
 DEFAULT_AFFINITY_SECONDS = 10800
 LONGEST_AFFINITY_SECONDS = 86400
-_NO_ADDRESS: Mapping[str, Any] = {"loadBalancer": {}}  # status of a Service that has no load balancer
-UNKNOWN_AGE = math.inf  # an object without creationTimestamp counts as younger than any that has one
+_NO_ADDRESS: Mapping[str, Any] = {"loadBalancer": {}}  # status of a Service without a load balancer
+UNKNOWN_AGE = math.inf  # objects without creationTimestamp count as the youngest
 
 _LABEL, _PORT, _NODE_PORT = matching_name(LABEL), whole(1, LARGEST_PORT), whole(0, LARGEST_PORT)
 _TYPE, _POLICY, _PROTOCOL = enum(TYPES), enum(POLICIES), enum(PROTOCOLS)
@@ -63,7 +63,7 @@ class Port(NamedTuple):
 
 
 class Addresses(NamedTuple):
-    """What a Service has in one family."""
+    """The addresses of a Service in one family."""
 
     cluster_ip: str
     external_ips: tuple[str, ...]
@@ -72,7 +72,7 @@ class Addresses(NamedTuple):
 
 
 class Service(NamedTuple):
-    """A Service that is proxied."""
+    """A Service that kube-proxy serves."""
 
     namespace: str
     name: str
@@ -84,7 +84,7 @@ class Service(NamedTuple):
     affinity_seconds: int
     health_check_node_port: int
     preserve_destination: bool
-    proxied_ips: Sequence[tuple[int, str]] = ()  # load balancer IPs of ipMode Proxy, each with its family
+    proxied_ips: Sequence[tuple[int, str]] = ()  # load balancer IPs with ipMode Proxy, each with its family
     has_headless_label: bool = False
     hints_annotation: str = ""
 
@@ -99,7 +99,7 @@ class Service(NamedTuple):
         hints = release.hints(self.hints_annotation)
         for name, protocol, port, node_port in self.ports:
             reached = endpoints.get((self.namespace, self.name, name, protocol), ())
-            yield ServicePort(  # positional: keyword arguments would take twice as long
+            yield ServicePort(  # positional, because keyword arguments would take twice as long
                 self.namespace,
                 self.name,
                 name,
@@ -134,9 +134,9 @@ def _limit_hints(endpoints: tuple[Endpoint, ...], zones: bool, nodes: bool) -> t
 
 
 def parse_service(item: Reader, metadata: Reader, proxy_name: Optional[str] = None) -> Optional[Service]:
-    """None for one that every kube-proxy ignores: headless, without a cluster IP, of type ExternalName, or served by another
-    program. Such a Service makes no rules and is not checked further. `proxy_name` is the value of PROXY_NAME_LABEL that
-    the rules are made for, None for Services without that label."""
+    """The parsed Service; None for one that every kube-proxy ignores: headless, without a cluster IP, of type ExternalName,
+    or served by another program. Such a Service makes no rules and is not checked further. `proxy_name` is the value of
+    PROXY_NAME_LABEL to select; None selects Services without that label."""
     spec = item.below("spec")
     kind = spec.read("type", _TYPE, TYPES[0])
     cluster_ips = _cluster_ips(spec)
@@ -150,7 +150,7 @@ def parse_service(item: Reader, metadata: Reader, proxy_name: Optional[str] = No
     annotations = metadata.mapping("annotations")
     hints = next((annotations[name] for name in HINTS_ANNOTATIONS if name in annotations), "")
     local = spec.read("externalTrafficPolicy", _POLICY, POLICIES[0]) == "Local"
-    # The policy may be left over on a Service that is not reachable from outside: it has no effect there.
+    # The policy may be left over on a Service that is no longer reachable from outside, where it has no effect.
     external_local = local and (kind != "ClusterIP" or bool(spec.sequence("externalIPs")))
     ports = _ports(spec, kind)
     usual = _usual_families(spec.values, item.values, cluster_ips)  # these have no load balancer
@@ -165,7 +165,7 @@ def parse_service(item: Reader, metadata: Reader, proxy_name: Optional[str] = No
         affinity_seconds=_affinity_seconds(spec),
         health_check_node_port=_health_check_node_port(spec, ports, needed=kind == "LoadBalancer" and external_local),
         preserve_destination=annotations.get(PRESERVE_DESTINATION) == "true",
-        # Its faults are among those of the families.
+        # `_families` has reported the faults of these fields already.
         proxied_ips=() if usual else _load_balancer_ips(Reader(item.values, Faults(WORDS)), "Proxy"),
         has_headless_label=HEADLESS_LABEL in labels,
         hints_annotation=hints if isinstance(hints, str) else "",
@@ -173,7 +173,7 @@ def parse_service(item: Reader, metadata: Reader, proxy_name: Optional[str] = No
 
 
 def _cluster_ips(spec: Reader) -> Sequence[Any]:
-    """clusterIPs, or clusterIP alone as before Kubernetes 1.20; empty where none is allocated."""
+    """clusterIPs, or only clusterIP as before Kubernetes 1.20; empty if none is allocated."""
     first = spec.read("clusterIP", text, "")
     every = spec.sequence("clusterIPs")
     if every and every[0] != first:
@@ -184,8 +184,8 @@ def _cluster_ips(spec: Reader) -> Sequence[Any]:
 def _usual_families(
     spec: Mapping[str, Any], item: Mapping[str, Any], cluster_ips: Sequence[Any]
 ) -> Optional[Mapping[int, Addresses]]:
-    """The result of `_families`, faster, for the common Service: one cluster IP of IPv4, no other address, no fault. None
-    for any other."""
+    """A faster `_families` for the most common Service: one IPv4 cluster IP, no other address, no fault. None for any
+    other."""
     try:
         if (
             spec["ipFamilies"] == ["IPv4"]
@@ -197,7 +197,7 @@ def _usual_families(
         ):
             return {4: Addresses(cluster_ips[0], (), (), ())}
     except (LookupError, TypeError):
-        pass  # a member is missing or of another type
+        pass  # a field is missing or has another type
     return None
 
 
@@ -217,7 +217,7 @@ def _families(item: Reader, spec: Reader, kind: str, cluster_ips: Sequence[Any])
 
 
 def _cluster_ip_of_each(spec: Reader, cluster_ips: Sequence[Any]) -> Mapping[int, str]:
-    """By ipFamilies; where it is not set (before 1.20), by the addresses."""
+    """The cluster IP of each family, according to ipFamilies, or to the addresses if it is not set (before 1.20)."""
     names = spec.sequence("ipFamilies")
     by_family: dict[int, str] = {}
     for index, value in enumerate(cluster_ips):
@@ -236,14 +236,15 @@ def _cluster_ip_of_each(spec: Reader, cluster_ips: Sequence[Any]) -> Mapping[int
 
 
 def _external_ips(spec: Reader) -> Sequence[tuple[int, str]]:
-    """Without empty ones, which old API servers stored; kube-proxy ignores them."""
+    """The externalIPs, without empty ones, which old API servers stored and kube-proxy ignores."""
     values = [row for row in spec.items("externalIPs") if not (isinstance(row[1], str) and not row[1].strip())]
     parsed = [spec.faults.take(path, value, reachable_address, None) for path, value in values]
     return [(ip.family, ip.text) for ip in parsed if ip is not None]
 
 
 def _load_balancer_ips(item: Reader, mode: str) -> Sequence[tuple[int, str]]:
-    """Of ipMode VIP, which is the default, or Proxy. Traffic to one of the latter, or to a host name, goes out to it."""
+    """The ingress IPs with ipMode VIP, the default, or Proxy. Traffic to an ipMode Proxy address or a host name leaves the
+    node."""
     ips = []
     for ingress in objects(item.below("status").below("loadBalancer"), "ingress"):
         own_mode = ingress.read("ipMode", _MODE, "VIP")
@@ -254,7 +255,8 @@ def _load_balancer_ips(item: Reader, mode: str) -> Sequence[tuple[int, str]]:
 
 
 def _source_ranges(spec: Reader, kind: str) -> Sequence[tuple[int, str]]:
-    """A range of prefix 0 lifts the limit of its family, whatever the other ranges are."""
+    """The source ranges by family. A range of length 0 lifts the restriction of its family, whatever the other ranges
+    are."""
     values = spec.sequence("loadBalancerSourceRanges")
     if values and kind != "LoadBalancer":
         contradict(spec, "loadBalancerSourceRanges", values, f"the Service is of type {kind}")
@@ -291,7 +293,7 @@ def _port(row: Reader) -> Port:
 
 
 def _check_against(others: Sequence[Port], port: Port, spec: Reader, key: str) -> None:
-    """`port` is one of several, `others` are those before it."""
+    """Check `port` against `others`, the ports before it."""
     if not port.name or any(other.name == port.name for other in others):
         contradict(spec, f"{key}.name", port.name, "each of several ports needs its own name")
     same = [other for other in others if other.protocol == port.protocol]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Parse EndpointSlices into the endpoints of each port of each Service. Source: reference of kube-proxy 1.1."""
+"""Parses EndpointSlices into the endpoints of each port of each Service. Source: reference of kube-proxy 1.1."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LABEL, _LABEL_VALUE, _SUBDOMAIN = (matching_name(form) for form in (LABEL, LABE
 _PROTOCOL, _PORT = enum(PROTOCOLS), whole(0, LARGEST_PORT)
 
 
-# Address, ready, serving, terminating, node, hints of zones and of nodes: an endpoint but for its port.
+# An endpoint without its port: address, ready, serving, terminating, node, zone hints, node hints.
 Peer = tuple[str, bool, bool, bool, str, tuple[str, ...], tuple[str, ...]]
 
 
@@ -44,19 +44,19 @@ class SlicePort(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """A slice that makes rules: of `family` 4 or 6, and for a Service that is not headless."""
+    """A slice that affects rules: of `family` 4 or 6, and of a Service that is not headless."""
 
     namespace: str
     name: str
     service: str
     family: int
     ports: Sequence[SlicePort]
-    endpoints: Sequence[Sequence[Endpoint]]  # of each of `ports`
+    endpoints: Sequence[Sequence[Endpoint]]  # one list for each of `ports`
     has_proxy_name_label: bool = False
 
 
 def parse_slice(item: Reader, metadata: Reader) -> Optional[Slice]:
-    """None for one that kube-proxy ignores: without a Service, of a headless one, or of host names."""
+    """None for a slice that kube-proxy ignores: without a Service, of a headless Service, or with host names."""
     kind = item.read("addressType", text, "")
     if kind not in FAMILIES:
         item.wrong("addressType", kind, f"one of {', '.join(FAMILIES)}")
@@ -75,11 +75,11 @@ def parse_slice(item: Reader, metadata: Reader) -> Optional[Slice]:
 
 
 def endpoints_of(slices: Sequence[Slice], family: int) -> Mapping[PortKey, tuple[Endpoint, ...]]:
-    """The endpoints of each port, sorted, one for each address and port.
+    """The endpoints of each port, sorted and unique by address and port.
 
-    Two slices may have the same one: while it moves, or because a new pod got the address of one that still terminates.
-    The one that does not terminate wins, then the one that is ready, then the one that serves, then that of the slice
-    whose name comes first. (kube-proxy prefers the one that does not terminate, and of several takes any.)
+    Two slices may have the same endpoint: while it moves, or because a new pod got the address of one that is still
+    terminating. Preferred is one that is not terminating, then one that is ready, then one that serves, then that of the
+    slice with the first name. (kube-proxy prefers one that is not terminating, and otherwise takes any.)
     """
     by_port: dict[PortKey, list[Endpoint]] = {}
     for of_family in sorted(
@@ -92,7 +92,7 @@ def endpoints_of(slices: Sequence[Slice], family: int) -> Mapping[PortKey, tuple
 
 
 def _drop_duplicates(endpoints: Sequence[Endpoint]) -> Collection[Endpoint]:
-    """Of those with the same address and port, the best; of equal ones, the first."""
+    """The preferred one of those with the same address and port; the first of equal ones."""
     if len({endpoint[:2] for endpoint in endpoints}) == len(endpoints):
         return endpoints
     best: dict[tuple[object, ...], Endpoint] = {}
@@ -106,7 +106,7 @@ def _preference(endpoint: Endpoint) -> tuple[bool, bool, bool]:
 
 
 def _ports(item: Reader) -> Sequence[SlicePort]:
-    """Without those that have no number, which mean every port: they make no rules."""
+    """Ports with a number. A port without one means every port and makes no rules."""
     ports: list[SlicePort] = []
     names: set[str] = set()
     for index, value in enumerate(item.sequence("ports")):
@@ -127,7 +127,7 @@ def _port(row: Reader) -> SlicePort:
 
 
 def _endpoints(item: Reader, family: int, ports: Sequence[SlicePort]) -> Sequence[Sequence[Endpoint]]:
-    """Of each port."""
+    """The endpoints for each port."""
     peers: list[Peer] = []
     for index, value in enumerate(item.sequence("endpoints")):
         peer = _usual_peer(value) if family == 4 else None
@@ -144,8 +144,8 @@ def _endpoints(item: Reader, family: int, ports: Sequence[SlicePort]) -> Sequenc
 
 
 def _usual_peer(value: Any) -> Optional[Peer]:
-    """The result of `_peer`, faster, for the common endpoint: IPv4, ready, on a known node, no hints, no fault. None for any
-    other. There may be 100,000."""
+    """A faster `_peer` for the most common endpoint: IPv4, ready, on a known node, no hints, no fault. None for any other.
+    There may be 100,000."""
     try:
         conditions, addresses, node = value["conditions"], value["addresses"], value["nodeName"]
         if (
@@ -159,12 +159,12 @@ def _usual_peer(value: Any) -> Optional[Peer]:
         ):
             return addresses[0], True, True, False, node, (), ()
     except (LookupError, TypeError):
-        pass  # a member is missing or of another type
+        pass  # a field is missing or has another type
     return None
 
 
 def _peer(row: Reader, family: int) -> Optional[Peer]:
-    """A condition that is not set is unknown, which counts as ready, serving and not terminating."""
+    """A condition that is not set counts as ready, serving and not terminating."""
     if not row.is_mapping:
         return None
     address = _address(row, family)

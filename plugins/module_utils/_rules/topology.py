@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which endpoints a packet may reach: one pure function, the same for every backend."""
+"""Which endpoints a packet may reach: one pure function for all backends."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Endpoints = tuple[Endpoint, ...]
 
 
 class Reachable(NamedTuple):
-    """Endpoints by the policy that a packet is under. Both are empty where that policy is not in use.
+    """The endpoints for each traffic policy; empty if that policy is not in use.
 
-    `has_any` says whether an endpoint serves on any node: a packet without an endpoint under its policy is dropped if
-    so (another node may have one), and rejected if not.
+    `has_any` says whether an endpoint serves on any node. If so, a packet without an endpoint for its policy is dropped,
+    since another node may have one; otherwise it is rejected.
     """
 
     cluster: Endpoints = ()
@@ -26,11 +26,11 @@ class Reachable(NamedTuple):
 
 
 def reachable(service: ServicePort, *, node: str, zone: str) -> Reachable:
-    """Select the endpoints of `service` for the node `node` in `zone` ("": not known).
+    """Select the endpoints of `service` for node `node` in `zone` ("" if unknown).
 
-    Cluster: the ready ones that topology prefers; where none is ready, all that still serve while they terminate, of any
-    zone. Local: the ready ones of this node, else those of it that still serve; topology does not matter, and there is no
-    fallback to other nodes. Source: Kubernetes, "Virtual IPs and Service Proxies"; reference of kube-proxy 1.2.
+    Cluster: the ready endpoints that topology prefers; if none is ready, all that are terminating but still serve, in any
+    zone. Local: the ready endpoints of this node, else its terminating ones that still serve; topology does not matter, and
+    there is no fallback to other nodes. Source: Kubernetes, "Virtual IPs and Service Proxies"; reference of kube-proxy 1.2.
     """
     uses_cluster = not service.internal_local or service.externally_accessible
     uses_local = service.internal_local or (service.external_local and service.externally_accessible)
@@ -48,8 +48,8 @@ def _on_node(node: str, endpoints: Endpoints) -> Endpoints:
 
 
 def _prefer_hinted(ready: Endpoints, *, node: str, zone: str) -> Endpoints:
-    """Those hinted for this node, else those hinted for this zone, else all. Hints count only if every ready endpoint has
-    one: they are written together, so a missing hint means that a change is in progress."""
+    """The endpoints hinted for this node, else those hinted for this zone, else all. Hints are used only if every ready
+    endpoint has one: they are written together, so a missing hint means that a change is in progress."""
     if all(endpoint.node_hints for endpoint in ready):
         hinted = tuple([endpoint for endpoint in ready if node in endpoint.node_hints])
         if hinted:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The backend iptables (see backends.py). Rules are all tables of a family, with foreign chains."""
+"""The backend iptables (see backends.py). Its rules are all tables of a family, including chains of other programs."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Iptables:
         return compiler.required_sysctls(view, config)
 
     def prepare(self, host: Host) -> None:
-        """Nothing to do: the kernel loads modules with the rules."""
+        """Nothing to do: the kernel loads modules together with the rules."""
 
     def require_ours(self, host: Host, family: int) -> None:
-        """Nothing to check: chains of the layout are shared with kube-proxy, and in others only our own rules are
-        changed."""
+        """Nothing to check: the chains of the layout are shared with kube-proxy, and in other chains only our own rules
+        change."""
 
     def read(self, host: Host, family: int) -> Tables:
         return restore.read(host, family=family, variant=self.variant)

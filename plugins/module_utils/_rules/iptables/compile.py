@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compile Services into iptables rules, in kube-proxy's layout and with its names, which tools and people know.
+"""Compiles Services into iptables rules, with kube-proxy's layout and names, which tools and people know.
+
+The nat table picks an endpoint. PREROUTING and OUTPUT jump to KUBE-SERVICES, which has a rule for each address and port of a
+Service and, at the end, the jump to KUBE-NODEPORTS for local addresses. From there:
 
 The nat table picks an endpoint. PREROUTING and OUTPUT jump to KUBE-SERVICES, which has a rule for each address and port of
 a Service and, last, the jump to KUBE-NODEPORTS: node ports are served on local addresses without a Service. From there:
@@ -13,11 +16,10 @@ a Service and, last, the jump to KUBE-NODEPORTS: node ports are served on local 
     SVC, SVL                    KUBE-SEP-y of an endpoint: the same one for a known source, else a random one
     SEP                         marks hairpin, and rewrites the destination
 
-The filter table refuses what has no endpoint. It sees the destination after the rewriting, so only packets that no
-endpoint took still have the Service's address: KUBE-PROXY-FIREWALL can drop all that have a guarded load balancer
-address. External addresses have a chain of their own, KUBE-EXTERNAL-SERVICES, which packets of the node itself do not
-pass on their way out. KUBE-FORWARD accepts marked packets in a FORWARD chain that drops by default. KUBE-FIREWALL protects
-loopback, which route_localnet opens.
+The filter table refuses what has no endpoints. It sees the translated destination, so only packets that were not translated
+still have a Service's address: KUBE-PROXY-FIREWALL can drop all packets that have a restricted load balancer address.
+External addresses have their own chain, KUBE-EXTERNAL-SERVICES, which packets sent by the node itself skip. KUBE-FORWARD
+accepts marked packets where FORWARD drops by default. KUBE-FIREWALL protects loopback, which route_localnet exposes.
 
 Rules, order and comments: kube-proxy 1.37, pkg/proxy/iptables/proxier.go; reference of kube-proxy 1.2 to 1.5 and 2.2.
 """
@@ -70,7 +72,8 @@ _LOOPBACK = "127.0.0.0/8"
 _LOOPBACK6 = "::1/128"
 
 # Jumps at the head of the built-in chains, in their final order: kube-proxy inserts each of its list at the head. Table,
-# chain, target, matches, comment.
+# Jumps at the head of the built-in chains, in final order (kube-proxy inserts each of its list at the head): table, chain,
+# target, matches, comment.
 JUMPS: tuple[tuple[str, str, str, tuple[Match, ...], str], ...] = (
     ("nat", "PREROUTING", SERVICES, (), "kubernetes service portals"),
     ("nat", "OUTPUT", SERVICES, (), "kubernetes service portals"),
@@ -117,14 +120,14 @@ def compile_rules(view: FamilyView, config: RuleConfig) -> Tables:
 
 
 def required_sysctls(view: FamilyView, config: RuleConfig) -> tuple[tuple[str, str], ...]:
-    """Names and values of the kernel settings that these rules need. Source: reference of kube-proxy 1.6."""
+    """The kernel settings that these rules need, as (name, value). Source: reference of kube-proxy 1.6."""
     if node_port_addresses(view, config).loopback:
         return (("net.ipv4.conf.all.route_localnet", "1"),)
     return ()
 
 
 def _by_service(frontends: Iterable[Frontend]) -> list[tuple[ServicePort, list[Frontend]]]:
-    """Sorted by Service, so that the order does not depend on addresses."""
+    """Frontends by Service, sorted, so that the order does not depend on addresses."""
     by_key: dict[tuple[str, str, str, str], tuple[ServicePort, list[Frontend]]] = {}
     for frontend in frontends:
         service = frontend.service
@@ -155,7 +158,7 @@ def _postrouting(config: RuleConfig) -> list[Rule]:
     mark = config.masquerade_mark
     return [
         rule(Mark(mark, mark, negated=True), target=Verdict("RETURN")),
-        # Cleared: a packet that passes the stack once more must not be masqueraded again.
+        # Cleared, so that a packet that passes the stack once more is not masqueraded again.
         rule(target=SetMark(mark, 0)),
         rule(target=Masquerade(random_fully=True), comment="kubernetes service traffic requiring SNAT"),
     ]
@@ -182,8 +185,8 @@ def _forward(config: RuleConfig) -> list[Rule]:
     mark = config.masquerade_mark
     rules = []
     if not config.tcp_be_liberal:
-        # The window check of conntrack marks some late packets invalid. Forwarded without NAT, they would reset the
-        # connection of the client. Source: Kubernetes issue 74839.
+        # Conntrack's window check marks some late packets invalid. Forwarded without NAT, they would reset the client's
+        # connection. Source: Kubernetes issue 74839.
         rules.append(rule(ConnectionState(("INVALID",)), target=DROP))
     rules.append(rule(Mark(mark, mark), target=_ACCEPT, comment="kubernetes forwarding rules"))
     followers = ConnectionState(("ESTABLISHED", "RELATED"))
@@ -192,7 +195,7 @@ def _forward(config: RuleConfig) -> list[Rule]:
 
 
 def _guard_loopback(filter_rules: dict[str, list[Rule]]) -> None:
-    """With route_localnet, a neighbouring host could reach what listens on 127.0.0.1. The kubelet has the same rule.
+    """With route_localnet, a neighboring host could reach programs that listen on 127.0.0.1. The kubelet has the same rule.
     Source: Kubernetes issue 90259."""
     filter_rules[KUBELET_FIREWALL] = [
         rule(

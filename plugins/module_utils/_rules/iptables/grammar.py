@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Parse the options of each known match and target, as iptables-save prints them."""
+"""Parses the options of each supported match and target, as iptables-save prints them."""
 
 from __future__ import annotations
 
@@ -51,23 +51,24 @@ class Refused(ValueError):
 
 
 def read_match(name: str, tokens: Sequence[str]) -> Optional[tuple[Match, ...]]:
-    """What `-m NAME TOKENS` matches; None where that is outside of the grammar."""
+    """The matches of `-m NAME TOKENS`; None if it is outside the grammar."""
     reader = _MATCHES.get(name)
     options = options_of(tokens)
     return reader(options) if reader is not None and options is not None else None
 
 
 def read_target(name: str, tokens: Sequence[str]) -> Optional[Target]:
-    """What `-j NAME TOKENS` does; None where that is outside of the grammar."""
+    """The target of `-j NAME TOKENS`; None if it is outside the grammar."""
     reader = _TARGETS.get(name)
     options = options_of(tokens)
     return reader(options) if reader is not None and options is not None else None
 
 
 def plain_address(text: str) -> str:
-    """An address in its shortest form. ValueError if it is not an address.
+    """An address in shortest form. ValueError if it is not an address.
 
-    The C library is tried first, which is many times faster: a dump has tens of thousands, mostly in that form.
+    The C library is tried first, because it is many times faster: a dump has tens of thousands of addresses, mostly in that
+    form.
     """
     try:
         if ":" not in text:
@@ -81,12 +82,12 @@ def plain_address(text: str) -> str:
 
 
 def protocol(text: str) -> str:
-    """The name of a protocol, which some releases print as a number."""
+    """The name of a protocol. Some releases print its number."""
     return _PROTOCOLS.get(text, text)
 
 
 def options_of(tokens: Sequence[str]) -> Optional[Options]:
-    """None for what is not a list of `[!] --option values`, or names an option twice."""
+    """The options by name; None if the tokens are not a list of `[!] --option values`, or an option occurs twice."""
     options: dict[str, tuple[bool, tuple[str, ...]]] = {}
     place = 0
     while place < len(tokens):
@@ -117,7 +118,7 @@ def value_and_mask(text: str) -> tuple[int, int]:
 
 
 def _only_value(options: Options, option: str) -> Optional[tuple[bool, str]]:
-    """The only option there is, if it is `option` with one value."""
+    """The value of `option`, with whether it is negated, if it is the only option and has one value."""
     negated, values = options.get(option, (False, ()))
     return (negated, values[0]) if len(options) == 1 and len(values) == 1 else None
 
@@ -127,7 +128,7 @@ def _ports(options: Options) -> Optional[tuple[Match, ...]]:
         return ()  # `-p tcp -m tcp` is redundant
     port = _only_value(options, "--dport")
     if port is None or ":" in port[1]:
-        return None  # another option, or a range of ports
+        return None  # another option, or a port range
     return (DestinationPort(number_of(port[1], limit=65535), port[0]),)
 
 
@@ -241,7 +242,7 @@ def _dnat(options: Options) -> Optional[Target]:
         address, _bracket, port = address[1:].partition("]")
     elif address.count(":") == 1:
         address, port = address.split(":")
-    # A port alone; or ":0" and "0.0.0.0", which older programs print of a revision that they do not know.
+    # A port alone; or ":0" and "0.0.0.0", which older programs print for a revision that they do not know.
     if address in ("", "0.0.0.0"):
         return None
     try:

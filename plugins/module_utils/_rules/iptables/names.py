@@ -20,16 +20,16 @@ FORWARD = "KUBE-FORWARD"
 POSTROUTING = "KUBE-POSTROUTING"
 MARK_MASQ = "KUBE-MARK-MASQ"
 KUBELET_FIREWALL = "KUBE-FIREWALL"
-_CANARY = "KUBE-PROXY-CANARY"  # kube-proxy's: its absence shows that rules were flushed
+_CANARY = "KUBE-PROXY-CANARY"  # kube-proxy's: if it is missing, rules were flushed
 
 _CLUSTER = "KUBE-SVC-"
 _LOCAL = "KUBE-SVL-"
 _EXTERNAL = "KUBE-EXT-"
 _FIREWALL = "KUBE-FW-"
 _ENDPOINT = "KUBE-SEP-"
-_BALANCER = "KUBE-XLB-"  # before 1.24, instead of _EXTERNAL
+_BALANCER = "KUBE-XLB-"  # before 1.24, in place of _EXTERNAL
 
-# Chains of the userspace mode, which ended with 1.25, except KUBE-MARK-DROP: until 1.27 the kubelet had it too.
+# Chains of the userspace mode, which was removed in 1.25. Not KUBE-MARK-DROP, which the kubelet used until 1.27.
 _USERSPACE = frozenset(
     [
         ("nat", "KUBE-PORTALS-CONTAINER"),
@@ -51,17 +51,17 @@ LAYOUT = Layout(
     ),
     prefixes=tuple(("nat", prefix) for prefix in (_CLUSTER, _LOCAL, _EXTERNAL, _FIREWALL, _ENDPOINT, _BALANCER)),
 )
-# Written by no recent release, so stale in the mode iptables too.
+# No recent release writes these, so they are stale in mode iptables too.
 FORMER = Layout(chains=_USERSPACE, prefixes=(("nat", _BALANCER),))
 
 
 def cluster_chain(service: ServicePort) -> str:
-    """The chain of the endpoints that the traffic policy Cluster allows."""
+    """The chain of the endpoints for traffic policy Cluster."""
     return _CLUSTER + _hash(service)
 
 
 def local_chain(service: ServicePort) -> str:
-    """The chain of the endpoints that the traffic policy Local allows."""
+    """The chain of the endpoints for traffic policy Local."""
     return _LOCAL + _hash(service)
 
 
@@ -79,4 +79,4 @@ def endpoint_chain(service: ServicePort, endpoint: Endpoint) -> str:
 
 def _hash(service: ServicePort, endpoint: str = "") -> str:
     digest = hashlib.sha256((service.title + service.protocol.lower() + endpoint).encode()).digest()
-    return base64.b32encode(digest[:10]).decode()  # 16 letters
+    return base64.b32encode(digest[:10]).decode()  # 16 characters

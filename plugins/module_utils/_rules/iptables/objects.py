@@ -4,8 +4,8 @@
 
 """iptables rules as values, shared by compilers, parser, tracer and planner.
 
-Rules that the kernel treats alike are equal, however they were written: networks in their shortest form with a length, a
-mark as value and mask, a probability as the kernel's own number, REJECT with its type, a comment apart from the matches.
+Rules that the kernel treats alike are equal, however they were written: networks are in shortest form with a length, a mark
+is a value and a mask, a probability is the kernel's own number, REJECT has its type, and comments are separate.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Optional, Union
 
-# The chains that the kernel calls, by table; tables in the order in which one hook runs them.
+# The chains that the kernel calls, by table; tables in the order in which a hook runs them.
 BUILT_IN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "raw": ("PREROUTING", "OUTPUT"),
@@ -48,7 +48,7 @@ class Destination:
 
 @dataclass(frozen=True)
 class InInterface:
-    """`-i NAME`; a `+` at the end matches any rest."""
+    """`-i NAME`; a trailing `+` matches any suffix."""
 
     name: str
     negated: bool = False
@@ -56,7 +56,7 @@ class InInterface:
 
 @dataclass(frozen=True)
 class OutInterface:
-    """`-o NAME`; a `+` at the end matches any rest."""
+    """`-o NAME`; a trailing `+` matches any suffix."""
 
     name: str
     negated: bool = False
@@ -72,7 +72,7 @@ class Protocol:
 
 @dataclass(frozen=True)
 class DestinationPort:
-    """`-m PROTOCOL --dport PORT`, the protocol being that of the rule."""
+    """`-m PROTOCOL --dport PORT`, where the protocol is that of the rule."""
 
     port: int
     negated: bool = False
@@ -89,7 +89,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class ConnectionState:
-    """`-m conntrack --ctstate STATES`, sorted; also the states SNAT and DNAT."""
+    """`-m conntrack --ctstate STATES`, sorted; may include SNAT and DNAT."""
 
     states: tuple[str, ...]
     negated: bool = False
@@ -124,7 +124,7 @@ class IpvsService:
 
 @dataclass(frozen=True)
 class PhysicalIn:
-    """`-m physdev --physdev-is-in`: the packet came over a port of a bridge."""
+    """`-m physdev --physdev-is-in`: the packet came in through a port of a bridge."""
 
     negated: bool = False
 
@@ -139,27 +139,28 @@ class Statistic:
 
 @dataclass(frozen=True)
 class Recent:
-    """`-m recent --COMMAND --name LIST`: `rcheck` matches a source seen within `seconds`; `set` notes it and matches.
+    """`-m recent --COMMAND --name LIST`: `rcheck` matches a source seen within `seconds`; `set` records the source and
+    matches.
 
-    The mask is the whole address and the side the source, the module's defaults; nothing else is known of this match.
+    The mask is the whole address and the side is the source, the module's defaults; other forms become Unknown.
     """
 
     command: str  # "rcheck" or "set"
     name: str
-    seconds: int = 0  # of rcheck; 0: at any time
-    reap: bool = False  # of rcheck: forget what is older
+    seconds: int = 0  # for rcheck; 0: any time
+    reap: bool = False  # for rcheck: forget older entries
 
 
 @dataclass(frozen=True)
 class Accounting:
-    """`-m nfacct --nfacct-name NAME`: counts, and matches always."""
+    """`-m nfacct --nfacct-name NAME`: counts packets and always matches."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """A match or a target outside the grammar, as it was written: "-m multiport --dports 80,443"."""
+    """A match or target outside the grammar, as written: "-m multiport --dports 80,443"."""
 
     text: str
 
@@ -194,7 +195,7 @@ class Goto:
 
 @dataclass(frozen=True)
 class SetMark:
-    """`-j MARK --set-xmark VALUE/MASK`: clear the bits of `mask`, then xor `value`."""
+    """`-j MARK --set-xmark VALUE/MASK`: clear the bits of `mask`, then XOR with `value`."""
 
     value: int
     mask: int
@@ -202,14 +203,14 @@ class SetMark:
 
 @dataclass(frozen=True)
 class Masquerade:
-    """`-j MASQUERADE`, `--random-fully` or not."""
+    """`-j MASQUERADE`, with or without `--random-fully`."""
 
     random_fully: bool = False
 
 
 @dataclass(frozen=True)
 class Dnat:
-    """`-j DNAT --to-destination`; 0: the port stays."""
+    """`-j DNAT --to-destination`; port 0 keeps the port."""
 
     address: str
     port: int = 0
@@ -235,7 +236,7 @@ Match = Union[
 ]
 Target = Union[Verdict, Reject, Jump, Goto, SetMark, Masquerade, Dnat, Unknown]
 
-# What the kernel checks first, in the order of iptables-save. All other matches keep their order: of two stateful matches,
+# Matches that the kernel checks first, in the order of iptables-save. All others keep their order: of two stateful matches,
 # the first decides whether the second is evaluated.
 _FIRST: Mapping[type, int] = MappingProxyType(
     {Source: 0, Destination: 1, InInterface: 2, OutInterface: 3, Protocol: 4, DestinationPort: 5}
@@ -244,12 +245,13 @@ _FIRST: Mapping[type, int] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule; without a target it only counts (and does what its matches do). Make it with `rule`."""
+    """One rule. Without a target it only counts (and does what its matches do). Create it with `rule`."""
 
     matches: tuple[Match, ...] = ()
     target: Optional[Target] = None
     comment: str = ""
-    # As it was read, for a rule that may be deleted alone: iptables finds a rule only by its matches in their order.
+    # The original text of a rule that may be deleted individually: iptables finds a rule only with its matches in their
+    # order.
     written: str = field(default="", compare=False, repr=False)
 
 
@@ -271,17 +273,17 @@ def _place(match: Match) -> int:
 class Chain:
     name: str
     rules: tuple[Rule, ...] = ()
-    policy: str = ""  # of a chain that the kernel calls: ACCEPT or DROP; "" of any other
+    policy: str = ""  # ACCEPT or DROP for a built-in chain, else ""
 
     def candidates(self, destination: str, port: int) -> list[Rule]:
-        """The rules that may match a packet to `destination` and `port`, in order. An index, as few of the thousands in
-        KUBE-SERVICES can."""
+        """The rules that may match a packet to `destination` and `port`, in order. Indexed, because few of the thousands of
+        rules in KUBE-SERVICES can match."""
         places = [*self._places[()], *self._places.get((destination,), ()), *self._places.get((port,), ())]
         return [self.rules[place] for place in sorted(places)]
 
     @cached_property
     def _places(self) -> Mapping[tuple[object, ...], list[int]]:
-        """Places of rules by the one address that they match, else by the port, else under ()."""
+        """Indexes of rules, by the single address that they match, else by the port, else under ()."""
         places: dict[tuple[object, ...], list[int]] = {(): []}
         for place, rule in enumerate(self.rules):
             places.setdefault(_key(rule), []).append(place)
@@ -289,7 +291,7 @@ class Chain:
 
 
 def host_address(network: str) -> Optional[str]:
-    """The address of a network that has no other; None of any other network."""
+    """The address of a network that has just one; None for any other network."""
     address, _slash, length = network.partition("/")
     return address if length == ("128" if ":" in address else "32") else None
 
@@ -307,7 +309,7 @@ def _key(rule: Rule) -> tuple[object, ...]:
 
 @dataclass(frozen=True)
 class Table:
-    """`chains` in the order of their names. A compiled table has of a built-in chain only the rules that must be in it."""
+    """`chains` are sorted by name. In a compiled table, a built-in chain has only the rules that we require in it."""
 
     name: str
     chains: tuple[Chain, ...] = ()
@@ -325,7 +327,7 @@ class Tables:
     tables: tuple[Table, ...] = ()
 
     def table(self, name: str) -> Table:
-        """The table of that name; an empty one if it is missing."""
+        """The table of that name; an empty one if it does not exist."""
         return next((table for table in self.tables if table.name == name), Table(name))
 
     def chain(self, table: str, name: str) -> Optional[Chain]:
@@ -333,7 +335,7 @@ class Tables:
 
 
 def tables(family: int, chains: Mapping[str, Mapping[str, Chain]]) -> Tables:
-    """`chains` by table and name, put in order."""
+    """`chains` by table and name, sorted."""
     return Tables(
         family,
         tuple(
@@ -346,13 +348,13 @@ def tables(family: int, chains: Mapping[str, Mapping[str, Chain]]) -> Tables:
 
 @dataclass(frozen=True)
 class Layout:
-    """The chains that a backend owns: it writes them as a whole, and removes those that are not desired.
+    """The chains that a backend owns. It writes them as a whole and removes those that are not desired.
 
-    In any other chain that a compiler fills, missing rules are added; the chain itself is kept.
+    In any other chain that a compiler fills, missing rules are added and the rest is kept.
     """
 
-    chains: frozenset[tuple[str, str]]  # table and name
-    prefixes: tuple[tuple[str, str], ...] = ()  # table and how the name begins
+    chains: frozenset[tuple[str, str]]  # (table, name)
+    prefixes: tuple[tuple[str, str], ...] = ()  # (table, prefix of the name)
 
     def owns(self, table: str, chain: str) -> bool:
         return (table, chain) in self.chains or any(
@@ -361,14 +363,14 @@ class Layout:
 
 
 def network(text: str) -> str:
-    """An address in its shortest form, or a network, as rules hold it: host bits cleared, with its length."""
+    """A network as rules have it: host bits cleared, with its length. Accepts an address in shortest form, too."""
     if "/" not in text:
         return f"{text}/128" if ":" in text else f"{text}/32"
     return str(ipaddress.ip_network(text, strict=False))
 
 
 def chance(probability: float) -> int:
-    """The kernel's number of a probability, rounded as libxt_statistic does."""
+    """The kernel's number for a probability, rounded as libxt_statistic does."""
     return int(_PROBABILITY_ONE * probability + 0.5)
 
 

@@ -4,10 +4,10 @@
 
 """Parse the output of iptables-save, either variant, 1.8.7 to 1.8.11.
 
-The grammar is what kube-proxy (1.29 to 1.37, iptables and ipvs mode), the kubelet and this collection write, in the form
-in which iptables-save prints it: networks, interfaces and protocol first, then each match with its options, then the
-target. A match or target outside of it is kept as Unknown with its text, so that the rest of the rule can still be read.
-Text that iptables-save cannot have printed is refused with its line.
+The grammar covers what kube-proxy (1.29 to 1.37, iptables and ipvs mode), the kubelet and this collection write, as
+iptables-save prints it: networks, interfaces and protocol first, then each match with its options, then the target. Other
+matches and targets are kept as Unknown with their text, so that the rest of the rule can be read. Text that iptables-save
+cannot have printed is refused with its line.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from .objects import (
     tables,
 )
 
-# An unterminated quotation matches too, up to the end of the line: so the search is linear for any text.
+# An unterminated quotation matches too, up to the end of the line, so that the search is linear for any text.
 _TOKEN = re.compile(r'(?P<quoted>"(?:[^"\\]|\\.)*)(?P<end>"?)|[^\s"]+')
 _ESCAPED = re.compile(r"\\(.)")
 _COUNTERS = re.compile(r"\[\d{1,20}:\d{1,20}\]", re.ASCII)
-_CHAIN_NAME = re.compile(r"[!-~]{1,28}", re.ASCII)  # XT_EXTENSION_MAXNAMELEN less the closing NUL
+_CHAIN_NAME = re.compile(r"[!-~]{1,28}", re.ASCII)  # XT_EXTENSION_MAXNAMELEN minus the terminating NUL
 _HIDDEN = re.compile(r"# Table `(\S+)' is incompatible")
 _COMMENT = ["comment", "--comment"]
-_INTERFACE = re.compile(r"\S{1,16}")  # IFNAMSIZ less the closing NUL, and a "+"
+_INTERFACE = re.compile(r"\S{1,16}")  # IFNAMSIZ minus the terminating NUL, plus a "+"
 
 
 @pause_collection()
@@ -59,11 +59,11 @@ def parse(
     first_line: int = 1,
     refuse_hidden: bool = True,
 ) -> Tables:
-    """Rules of the chains `as_written`, table and name, keep their text, as do those of built-in chains. `first_line` is the
+    """Rules of built-in chains and of the chains `as_written`, (table, name), keep their original text. `first_line` is the
     number of the first line.
 
-    Raises rules-iptables-line for a line that is not of iptables-save, rules-iptables-cut where a table has no end,
-    rules-iptables-hidden for a table that iptables-save says it cannot show."""
+    Raises rules-iptables-line for a line that iptables-save cannot have printed, rules-iptables-cut for a table without an
+    end, rules-iptables-hidden for a table that iptables-save says it cannot show."""
     chains_of: dict[str, dict[str, Chain]] = {}
     reader = _TableReader(family, as_written)
     number = 0
@@ -97,7 +97,7 @@ def _line_error(number: int, line: str, problem: str) -> BallastError:
 
 
 class _TableReader:
-    """Reads one table after the other; chains are declared before rules, as iptables-save prints them."""
+    """Reads one table after the other. Chains are declared before rules, as iptables-save prints them."""
 
     def __init__(self, family: int, as_written: Collection[tuple[str, str]]) -> None:
         self.table = ""
@@ -137,7 +137,7 @@ class _TableReader:
             raise Refused("neither a chain nor a rule")
         if tokens[1] not in self._rules:
             raise Refused(f"table {self.table} has no chain {tokens[1]}")
-        # A program rewrites its own chains, but deletes its rules from a built-in chain one by one.
+        # A program rewrites its own chains as a whole, but deletes its rules from a built-in chain individually.
         single = tokens[1] in BUILT_IN[self.table] or (self.table, tokens[1]) in self._as_written
         written = " ".join(tokens[2:]) if single else ""
         self._rules[tokens[1]].append(self._rule(tokens[2:], written=written))
@@ -181,7 +181,7 @@ class _TableReader:
         return rule(*matches, target=target, comment=comment, written=written)
 
     def _basic(self, words: Sequence[str]) -> Match:
-        """`[!] OPTION VALUE` of a match that needs no extension."""
+        """`[!] OPTION VALUE`, a match without an extension."""
         negated = words[0] == "!"
         if len(words) < 2 + negated:
             raise Refused(f"{words[-1]} has no value")
@@ -213,7 +213,7 @@ class _TableReader:
         return known
 
     def _group(self, tokens: Sequence[str]) -> tuple[Match, ...]:
-        """What `-m NAME OPTIONS` matches. Cached, since most rules use the same few."""
+        """The matches of `-m NAME OPTIONS`. Cached, since most rules use the same few."""
         text = " ".join(tokens)
         known = self._groups.get(text)
         if known is None:
@@ -240,7 +240,7 @@ class _TableReader:
 def _tokens(line: str) -> list[str]:
     """The words of a line. A quoted text is one word, with its quotes."""
     words: list[str] = []
-    if "\\" not in line:  # almost every line: seven times faster
+    if "\\" not in line:  # almost every line; seven times as fast
         for place, part in enumerate(line.split('"')):
             if place % 2:
                 words.append(f'"{part}"')
@@ -261,11 +261,11 @@ def _unquote(token: str) -> str:
 
 
 def _group_end(tokens: Sequence[str], place: int) -> int:
-    """Where the options of the match at `place` end: at the next match, or at the target."""
+    """Where the options of the match at `place` end: at the next match or at the target."""
     if list(tokens[place + 1 : place + 3]) == _COMMENT:
         if place + 4 > len(tokens):
             raise Refused("a comment without text")
-        return place + 4  # the text may look like an option: iptables-save quotes only what has other signs
+        return place + 4  # the text may look like an option: iptables-save does not always quote it
     end = place + 1
     while end < len(tokens) and tokens[end] not in ("-m", "-j", "-g"):
         end += 1

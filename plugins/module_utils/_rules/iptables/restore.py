@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Read the live rules, plan the smallest change to the desired ones, and do it with one iptables-restore.
+"""Reads the live rules, plans the smallest change to the desired ones, and applies it with one iptables-restore.
 
-A chain of the layout whose rules differ is written as a whole, since iptables-restore flushes the chains that it names. In
-built-in chains, and in those shared with the kubelet, only our rules are inserted, at the head (as
-kube-proxy does: before what other programs accept or drop there), and only when they are missing. Nothing else is touched.
+A chain of the layout whose rules differ is written as a whole, because iptables-restore flushes the chains it declares. In
+built-in chains, and in those shared with the kubelet, our rules are only inserted, at the head (as kube-proxy does: before
+the rules of other programs accept or drop packets), and only if they are missing. Nothing else is touched.
 
-iptables-restore commits table by table, in both variants: if the second one is refused, the first has changed. `commit`
-then undoes what has changed, so that a failure leaves the rules as they were.
+Both variants of iptables-restore commit table by table: if the second one is refused, the first has changed already.
+`commit` then undoes that, so that a failure leaves the rules as they were.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ VARIANTS = (NFT, LEGACY)
 
 ADD = "add chain"
 REPLACE = "replace chain"
-EMPTY = "empty chain"  # to be removed, but a rule of another program still jumps to it
+EMPTY = "empty chain"  # no longer desired, but a rule of another program still jumps to it
 DELETE = "delete chain"
 INSERT = "insert rule"
 REMOVE = "delete rule"
 
-# The nft variant takes minutes for 10,000 Services, and longer on busy processors.
+# The nft variant takes minutes for 10,000 Services, and longer on a busy CPU.
 _SAVE_SECONDS = 600
 _RESTORE_SECONDS = 1800
-_LOCK_SECONDS = 60  # how long another program may hold the lock of the legacy variant
-# How the comments of kube-proxy's jumps begin; the last three are of the userspace mode.
+_LOCK_SECONDS = 60  # the longest wait for another program to release the lock of the legacy variant
+# Prefixes of the comments of kube-proxy's jumps; the last three are of the userspace mode.
 _COMMENTS = ("kube", "handle ClusterIPs", "handle service NodePorts", "Ensure that non-local NodePort")
 _VERSION = re.compile(r"\((nf_tables|legacy)\)")
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One change of one chain. `rules` are those written, inserted (the first one foremost) or deleted."""
+    """One change of one chain. `rules` are those written, inserted (topmost first) or deleted."""
 
     kind: str
     table: str
@@ -62,8 +62,8 @@ class Operation:
 
 @pause_collection()
 def plan(desired: Tables, live: Tables, layout: Layout) -> tuple[Operation, ...]:
-    """The smallest change that brings the chains of `layout` from `found` to `desired`. With empty tables desired, it
-    removes all of the layout."""
+    """The smallest change that brings the chains of `layout` from `live` to `desired`. If `desired` has no tables, it
+    removes everything of the layout."""
     operations: list[Operation] = []
     for name in BUILT_IN:
         operations.extend(_plan_table(name, desired.table(name), live.table(name), layout))
@@ -103,15 +103,15 @@ def _rules(table: Table, chain: str) -> tuple[Rule, ...]:
 
 
 def is_jump_of(layout: Layout, table: str, rule: Rule) -> bool:
-    """Whether a rule of a built-in chain belongs to the layout. Other programs jump to KUBE-MARK-MASQ from there too;
-    kube-proxy's own rules have known comments, since its first releases."""
+    """Whether a rule of a built-in chain belongs to the layout. Other programs jump to KUBE-MARK-MASQ from there too; but
+    kube-proxy's own rules have had known comments since its first releases."""
     return (
         isinstance(rule.target, Jump) and layout.owns(table, rule.target.chain) and rule.comment.startswith(_COMMENTS)
     )
 
 
 def _named_by_others(live: Table, layout: Layout) -> frozenset[str]:
-    """Chains that rules outside the layout jump to."""
+    """Chains of the layout that rules outside it jump to."""
     return frozenset(
         rule.target.chain
         for chain in live.chains
@@ -122,7 +122,7 @@ def _named_by_others(live: Table, layout: Layout) -> frozenset[str]:
 
 
 def select_own(live: Tables, layout: Layout) -> Tables:
-    """The part of `live` that belongs to the layout: its chains, and its jumps in built-in chains, without their policy."""
+    """The part of `live` that belongs to the layout: its chains, and its jumps in built-in chains, without policies."""
     kept: dict[str, dict[str, Chain]] = {}
     for table in live.tables:
         for chain in table.chains:
@@ -136,8 +136,8 @@ def select_own(live: Tables, layout: Layout) -> Tables:
 
 
 def changeable(desired: Tables, live: Tables, layout: Layout) -> Tables:
-    """The part of `live` that `plan` can change: that of the layout, and in chains shared with others the rules that
-    `desired` has there too."""
+    """The part of `live` that `plan` may change: that of the layout, and in shared chains the rules that `desired` has there
+    too."""
     kept: dict[str, dict[str, Chain]] = {}
     for table in live.tables:
         for chain in table.chains:
@@ -151,7 +151,7 @@ def changeable(desired: Tables, live: Tables, layout: Layout) -> Tables:
 
 
 def result(desired: Tables, live: Tables, layout: Layout) -> Tables:
-    """What `changeable` is after the operations of `plan`."""
+    """`changeable` after the operations of `plan`."""
     there = changeable(desired, live, layout)
     chains = {table.name: dict(table.by_name) for table in there.tables}
     for operation in plan(desired, live, layout):
@@ -169,7 +169,7 @@ def result(desired: Tables, live: Tables, layout: Layout) -> Tables:
 
 
 def restore_text(operations: Sequence[Operation]) -> str:
-    """Input of `iptables-restore --noflush`. Chains are declared, and so emptied, before any rule names them, and
+    """The input for `iptables-restore --noflush`. Chains are declared, and so flushed, before any rule refers to them, and
     deleted after the last rule that does."""
     lines: list[str] = []
     for name in BUILT_IN:
@@ -190,7 +190,7 @@ def restore_text(operations: Sequence[Operation]) -> str:
 
 def _rule_lines(operation: Operation) -> list[str]:
     if operation.kind == INSERT:
-        # Each goes to the head, so the last is inserted first.
+        # Each is inserted at the head, so the last one goes first.
         return [f"-I {operation.chain} 1 {rule_text(rule)}" for rule in reversed(operation.rules)]
     if operation.kind == REMOVE:
         return [f"-D {operation.chain} {rule_text(rule)}" for rule in operation.rules]
@@ -221,15 +221,15 @@ def read(
     as_written: Collection[tuple[str, str]] = (),
     refuse_hidden: bool = True,
 ) -> Tables:
-    """The live rules of one variant, as `parse` reads them. Unused tables are absent, and reading does not create them. Rules of the
-    chains `as_written` can be deleted one by one, as can those of built-in chains."""
+    """The live rules of one variant, as `parse` reads them. Unused tables are absent, and reading does not create them.
+    Rules of built-in chains and of the chains `as_written` can be deleted individually."""
     done = host.run([_tool(host, family, variant, "save")], timeout=_SAVE_SECONDS, limit=KERNEL_LIMIT)
     return parse(done.stdout, family=family, as_written=as_written, refuse_hidden=refuse_hidden)
 
 
 def commit(operations: Sequence[Operation], host: Host, *, live: Tables, layout: Layout, variant: str) -> None:
-    """Do `operations`, planned from `found`, in one iptables-restore. When it fails, what it changed is put back and
-    rules-iptables-restore raised."""
+    """Do `operations`, planned from `live`, with one iptables-restore. If it fails, restore what it changed and raise
+    rules-iptables-restore."""
     if not operations:
         return
     family = live.family
@@ -244,8 +244,8 @@ def commit(operations: Sequence[Operation], host: Host, *, live: Tables, layout:
 
 
 def remove(operations: Sequence[Operation], host: Host, *, family: int, variant: str) -> None:
-    """Do `operations`, which only remove, in one iptables-restore. After a failure nothing is put back, and the next run
-    removes the rest."""
+    """Do `operations`, which only remove, with one iptables-restore. A failure is not undone; the next run removes the
+    rest."""
     try:
         _restore(operations, host, family=family, variant=variant)
     except CommandFailed as failed:
@@ -257,7 +257,7 @@ def remove(operations: Sequence[Operation], host: Host, *, family: int, variant:
 
 
 def _put_back(host: Host, *, live: Tables, layout: Layout, variant: str) -> str:
-    """Undo what a failed restore did, and return a description."""
+    """Undo what a failed restore did; returns a description of the result."""
     now = read(host, family=live.family, variant=variant)
     back = plan(select_own(live, layout), now, layout)
     if not back:
@@ -278,7 +278,7 @@ def _restore(operations: Sequence[Operation], host: Host, *, family: int, varian
 
 
 def _tool(host: Host, family: int, variant: str, action: str) -> str:
-    """The program of this variant; some distributions ship it only without the variant in its name."""
+    """The program of this variant. Some distributions ship it only under the name without the variant."""
     base = "iptables" if family == 4 else "ip6tables"
     named = f"{base}-{variant}-{action}"
     if host.which(named):
@@ -289,5 +289,6 @@ def _tool(host: Host, family: int, variant: str, action: str) -> str:
 
 
 def plan_removal(live: Tables, layout: Layout) -> tuple[Operation, ...]:
-    """What `absent` does: the layout's chains and jumps go; shared chains and other programs' rules stay."""
+    """The operations of `state: absent`: the layout's chains and jumps are removed; shared chains and other programs' rules
+    stay."""
     return plan(Tables(live.family), live, layout)

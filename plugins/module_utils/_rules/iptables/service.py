@@ -54,26 +54,26 @@ _KINDS = {EXTERNAL_IP: "external IP", LOAD_BALANCER: "loadbalancer IP"}
 
 @dataclass(frozen=True)
 class Context:
-    """What is the same for all Services of a node in one family."""
+    """What all Services of a node share in one family."""
 
-    node_address: str  # "" where the Node object has none of this family
+    node_address: str  # "" if the Node object has none of this family
     detector: LocalDetector
     masquerade_all: bool
-    # Above 1,000 endpoints kube-proxy omits the comments of endpoints' rules, which makes the text 40 % shorter.
+    # kube-proxy omits the comments of endpoint rules above 1,000 endpoints, which makes the text 40 % shorter.
     endpoint_comments: bool
     refusal: Reject  # of this family
 
 
 @dataclass
 class RuleLists:
-    """Rules by table and chain, as they are added."""
+    """Collects rules by table and chain."""
 
     nat: dict[str, list[Rule]] = field(default_factory=dict)
     filter: dict[str, list[Rule]] = field(default_factory=dict)
 
 
 class ServiceRules:
-    """Adds the rules of one ServicePort with its frontends to `lists`."""
+    """Adds the rules of one ServicePort and its frontends to `lists`."""
 
     def __init__(
         self, service: ServicePort, frontends: Sequence[Frontend], reach: Reachable, context: Context, lists: RuleLists
@@ -110,8 +110,8 @@ class ServiceRules:
                 continue
             comment = f"{self._service.title} cluster IP"
             self._nat(SERVICES, *entry, target=Jump(chain), comment=comment)
-            # The answer of a remote endpoint must come back through this node. For a source other than a pod of this node,
-            # only masquerading ensures that.
+            # The reply of a remote endpoint must come back through this node. Unless the source is a pod of this node, only
+            # masquerading ensures that.
             elsewhere = () if self._context.masquerade_all else self._from_pod(negated=True)
             if self._context.masquerade_all or elsewhere:
                 self._nat(chain, *entry, *elsewhere, target=Jump(MARK_MASQ), comment=comment)
@@ -124,7 +124,7 @@ class ServiceRules:
             if reach.has_any:
                 self._enter(frontend, guarded=guarded and frontend.kind == LOAD_BALANCER)
             if not served:
-                # On any local address, also where node ports are not served: as kube-proxy does.
+                # On any local address, even one that serves no node ports, as kube-proxy does.
                 here = (LOCAL_DESTINATION,) if frontend.kind == NODE_PORT else ()
                 self._refuse(EXTERNAL_SERVICES, *self._matches(frontend), *here)
         if self._external and reach.has_any:
@@ -148,12 +148,12 @@ class ServiceRules:
         service, chain = self._service, self._external_chain
         what = f"for {service.title} external destinations"
         if not service.external_local:
-            # The endpoint may be on another node, and its answer must come back through this one.
+            # The endpoint may be on another node, and its reply must come back through this one.
             self._nat(chain, target=Jump(MARK_MASQ), comment=f"masquerade traffic {what}")
             self._nat(chain, target=Jump(self._cluster_chain))
             return
-        # Through the load balancer, pods and processes of this node would reach any node: the policy Local does not
-        # apply to them.
+        # Through the load balancer, pods and processes of this node would reach any node: the policy Local does not apply to
+        # them.
         everyone = Jump(self._cluster_chain)
         pods = self._from_pod(negated=False)
         if pods:
@@ -168,7 +168,7 @@ class ServiceRules:
         allowed = list(service.source_ranges)
         node = self._context.node_address
         if node and any(ipaddress.ip_address(node) in ipaddress.ip_network(cidr) for cidr in allowed):
-            # A packet of this node to a load balancer's address that is bound here has that address as its source too.
+            # If a load balancer's address is bound here, packets of this node to it have it as their source, too.
             allowed.extend(frontend.address for frontend in self._balanced)
         for source in allowed:
             comment = f"{service.title} {_KINDS[LOAD_BALANCER]}"
@@ -206,13 +206,13 @@ class ServiceRules:
     def _add_endpoint_chain(self, endpoint: Endpoint) -> None:
         service, chain = self._service, self._endpoint_chains[endpoint]
         comment = service.title if self._context.endpoint_comments else ""
-        # Hairpin: a pod that reaches itself would get the answer from its own address and discard it.
+        # Hairpin: a pod that reaches itself would get a reply from its own address and discard it.
         self._nat(chain, Source(network(endpoint.address)), target=Jump(MARK_MASQ), comment=comment)
         note = (Recent("set", chain),) if service.affinity_seconds else ()
         self._nat(chain, self._protocol, *note, target=Dnat(endpoint.address, endpoint.port), comment=comment)
 
     def _refuse(self, chain: str, *matches: Match) -> None:
-        if self._reach.has_any:  # another node may have one
+        if self._reach.has_any:  # an endpoint on another node may serve it
             target, why = DROP, "has no local endpoints"
             self._filter(chain, *matches, target=target, comment=f"{self._service.title} {why}")
         else:

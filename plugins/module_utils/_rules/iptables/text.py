@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Values to text, in the form in which iptables-save prints it and iptables-restore reads it."""
+"""Renders values as text, in the form that iptables-save prints and iptables-restore reads."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ _BASIC = (Source, Destination, InInterface, OutInterface, Protocol)
 
 
 def rule_text(rule: Rule) -> str:
-    """A rule without its chain: `-d 10.0.0.1/32 -p tcp -m comment --comment "..." -m tcp --dport 80 -j KUBE-SVC-...`.
-    A rule read from a built-in chain is printed as it was read."""
+    """A rule without its chain: `-d 10.0.0.1/32 -p tcp -m comment --comment "..." -m tcp --dport 80 -j KUBE-SVC-...`. A rule
+    read from a built-in chain is rendered as it was read."""
     if rule.written:
         return rule.written
     protocol = next((match.name for match in rule.matches if isinstance(match, Protocol)), "")
@@ -63,14 +63,14 @@ def rule_text(rule: Rule) -> str:
 
 
 def match_text(match: Match, *, protocol: str = "") -> str:
-    """`protocol`: that of the rule, which a port needs."""
+    """`protocol` is that of the rule, which matches of ports need."""
     if isinstance(match, DestinationPort):
         return f"-m {protocol} {_not(match.negated)}--dport {match.port}"
     return _MATCHES[type(match)](match)
 
 
 def render(tables: Tables) -> str:
-    """Whole tables as iptables-save prints them, without comment lines, with counters at zero."""
+    """Complete tables as iptables-save prints them, without comment lines and with zero counters."""
     lines = []
     for table in tables.tables:
         lines.append(f"*{table.name}")

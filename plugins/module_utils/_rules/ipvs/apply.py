@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Read and change the kernel's state of the ipvs backend.
+"""Reads and changes the kernel state of the ipvs backend.
 
-Nothing makes ipvs, ipsets, addresses and rules change at once. Atomic are the iptables rules of a table
-(iptables/restore.py), and each line of the other tools alone. The order of `plan` keeps intermediate states harmless, and
-`commit` puts everything back when a part fails.
+Nothing changes ipvs, ipsets, addresses and rules all at once. The iptables rules of one table are atomic
+(iptables/restore.py), as is each line of the other tools. The order of `plan` keeps intermediate states harmless, and
+`commit` restores everything if a part fails.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BATCHES = {
 
 
 def read(host: Host, *, family: int, variant: str) -> IpvsRules:
-    """One family of the live state; `variant` is that of iptables (iptables/restore.py). Loads no module: without ip_vs
+    """The live state of one family; `variant` is that of iptables (iptables/restore.py). Loads no module: without ip_vs
     there are no virtual servers, and ipvsadm, which would load it, is not run."""
     connections = (host.read(CONNECTIONS, limit=KERNEL_LIMIT) or b"").decode(errors="replace")
     servers = host.run(["ipvsadm", "-S", "-n"], timeout=_READ_SECONDS, limit=KERNEL_LIMIT).stdout if connections else ""
@@ -49,8 +49,8 @@ def read(host: Host, *, family: int, variant: str) -> IpvsRules:
 
 
 def commit(operations: Sequence[AnyOperation], host: Host, *, live: IpvsRules, variant: str) -> None:
-    """Do `operations`, planned from `found`. After a failure no further operation runs, changes are put back as far as
-    possible, and rules-ipvs-commit reports the result. A virtual server that was removed and put back loses its open
+    """Do `operations`, planned from `live`. After a failure no further operation runs, changes are undone as far as
+    possible, and rules-ipvs-commit reports the result. A virtual server that was removed and restored loses its open
     connections."""
     try:
         _run(operations, host, live=live, variant=variant)
@@ -83,5 +83,5 @@ def _run(operations: Sequence[AnyOperation], host: Host, *, live: IpvsRules, var
 def run_batch(tool: str, lines: Sequence[str], host: Host) -> None:
     argv = _BATCHES[tool]
     done = host.run(argv, timeout=_BATCH_SECONDS, stdin="".join(line + "\n" for line in lines).encode())
-    if tool == IPVSADM and done.stderr.strip():  # its exit status is that of the last line alone
+    if tool == IPVSADM and done.stderr.strip():  # its exit status is that of the last line only
         raise CommandFailed(argv, status=done.status, output=done.stderr)

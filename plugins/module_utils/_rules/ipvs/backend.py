@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The backend ipvs (see backends.py). Rules are virtual servers, sets, addresses and tables."""
+"""The backend ipvs (see backends.py). Its rules are virtual servers, sets, addresses and iptables tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _SECONDS = 60
 
 
 class Ipvs:
-    """`exclude_cidrs`: foreign virtual servers; `overdue`: real servers whose time to drain is over (ipvs/plan.py)."""
+    """`exclude_cidrs` mark other programs' virtual servers; `overdue` are real servers whose drain time is over
+    (ipvs/plan.py)."""
 
     def __init__(
         self, variant: str = restore.NFT, *, exclude_cidrs: Sequence[str] = (), overdue: frozenset[str] = frozenset()
@@ -41,12 +42,12 @@ class Ipvs:
         return compiler.required_sysctls(config, kernel=_kernel())
 
     def prepare(self, host: Host) -> None:
-        """Load ip_vs before its settings are written; ipvsadm, which loads it too, runs later."""
+        """Load ip_vs before its settings are written; ipvsadm, which also loads it, runs later."""
         if host.stat(_SETTINGS) is None and host.which("modprobe"):
             host.run(["modprobe", "ip_vs"], timeout=_SECONDS, check=False)
 
     def require_ours(self, host: Host, family: int) -> None:
-        """Nothing to check: the plan leaves every foreign virtual server alone."""
+        """Nothing to check: the plan never touches virtual servers of other programs."""
 
     def read(self, host: Host, family: int) -> IpvsRules:
         return apply.read(host, family=family, variant=self.variant)
@@ -64,7 +65,7 @@ class Ipvs:
         return planner.select_own(rules)
 
     def diff(self, desired: Optional[IpvsRules], live: IpvsRules) -> tuple[str, str]:
-        """The lines of input that create them."""
+        """The input lines that create the objects."""
         before = planner.changeable(desired, live)
         after = planner.result(desired, live, exclude_cidrs=self.exclude_cidrs, overdue=self.overdue)
         return render(before), render(after)

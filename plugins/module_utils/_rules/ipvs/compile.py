@@ -2,17 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compile a view into the kernel objects of the ipvs backend, in kube-proxy's own layout.
+"""Compiles a view into the kernel objects of the ipvs backend, in kube-proxy's own layout.
 
-Every service address is bound to kube-ipvs0, a dummy link, so that the kernel treats packets to it as local: they pass
-INPUT, and there ip_vs sends them to a real server. Node ports have a virtual server for each address of the node instead.
-ip_vs sets no source address: nat PREROUTING and OUTPUT mark what to masquerade by ipsets, POSTROUTING does it
-(iptables.py). A Service changes only elements of the sets. Source: reference of kube-proxy 1.2 to 1.6 and 2.3.
+Every Service address is bound to kube-ipvs0, a dummy link, so that packets to it are local for the kernel: they pass INPUT,
+where ip_vs sends them to a real server. Node ports have a virtual server per address of the node instead. ip_vs does not
+change source addresses: nat PREROUTING and OUTPUT mark packets by ipsets, and POSTROUTING masquerades those (iptables.py). A
+Service changes only elements of the sets. Source: reference of kube-proxy 1.2 to 1.6 and 2.3.
 
-Limits of a virtual server: one set of endpoints serves every source, so under externalTrafficPolicy Local pods of this
-node get the local endpoints too (reference 1.7, 16). Without a local endpoint kube-proxy sends the packet to the endpoints
-of the cluster, for pods of this node; so do we. Without any endpoint the virtual server is empty, and ip_vs rejects. So
-some packets that other backends drop are rejected or served here.
+Limits: a virtual server has one set of endpoints for every source, so with externalTrafficPolicy Local pods of this node get
+only local endpoints too (reference 1.7, 16). Without a local endpoint kube-proxy uses the cluster's endpoints, for the sake
+of pods of this node; so do we. Without any endpoint the virtual server is empty, and ip_vs rejects. So some packets that
+other backends drop are rejected or served here.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from .objects import (
     sort_servers,
 )
 
-_REUSE_MODE_FROM, _REUSE_MODE_UNTIL = (4, 1), (5, 9)  # from 5.9 on the kernel's default does no harm
+_REUSE_MODE_FROM, _REUSE_MODE_UNTIL = (4, 1), (5, 9)  # since 5.9 the kernel's default is harmless
 _HALVES = {4: ("0.0.0.0/1", "128.0.0.0/1"), 6: ("::/1", "8000::/1")}
 
 
 def compile_rules(view: FamilyView, config: RuleConfig) -> IpvsRules:
     """The desired kernel objects. The same view and config give the same value.
 
-    A destination claimed both by a service address and by a node port on an address of the node belongs to the
-    service address, as in the other backends.
+    A destination claimed both by a Service address and by a node port on an address of the node belongs to the Service
+    address, as in the other backends.
     """
     servers: dict[tuple[int, str, str, int], VirtualServer] = {}
     for frontend in view.frontends:
         for server in _virtual_servers(view, config, frontend):
             servers.setdefault(server.key, server)
     bound = {frontend.address for frontend in view.frontends if frontend.address} - set(view.node.addresses)
-    # A cluster IP is always bound; an address of the node is on its own link already.
+    # A cluster IP is always bound; an address of the node is already on another link.
     bound |= {frontend.address for frontend in view.frontends if frontend.kind == CLUSTER_IP}
     elements = _elements(view, config)
     elements["KUBE-IPVS-IPS"] = bound
@@ -72,7 +72,7 @@ def compile_rules(view: FamilyView, config: RuleConfig) -> IpvsRules:
 
 
 def required_sysctls(config: RuleConfig, *, kernel: tuple[int, int]) -> tuple[tuple[str, str], ...]:
-    """The kernel settings that this backend needs, name and value, for a kernel of that version. Source: reference 1.6."""
+    """The kernel settings that this backend needs, as (name, value), for this kernel version. Source: reference 1.6."""
     settings = [
         ("net.ipv4.vs.conntrack", "1"),
         ("net.ipv4.vs.expire_nodest_conn", "1"),
@@ -116,12 +116,12 @@ def _node_addresses(view: FamilyView, config: RuleConfig) -> tuple[str, ...]:
     serving = node_port_addresses(view, config)
     if view.family == 4 or not serving.all_local:
         return serving.addresses
-    # In IPv6 every link has a link-local address: kube-proxy omits them where nothing limits node ports.
+    # In IPv6 every link has a link-local address: kube-proxy omits those if node ports are not limited to networks.
     return tuple(address for address in serving.addresses if not ipaddress.ip_address(address).is_link_local)
 
 
 def _elements(view: FamilyView, config: RuleConfig) -> dict[str, set[str]]:
-    """Elements by the name that the set has in IPv4."""
+    """The elements of each set, by its IPv4 name."""
     elements: dict[str, set[str]] = defaultdict(set)
     for service in view.services:
         for endpoint in service.endpoints:
@@ -155,7 +155,7 @@ def _frontend_elements(
     elif node_addresses:
         kind = f"{frontend.protocol}-HASH" if frontend.protocol == "SCTP" else frontend.protocol
         elements = [str(frontend.port)]
-        if frontend.protocol == "SCTP":  # as in kube-proxy: sets of ports once lacked SCTP
+        if frontend.protocol == "SCTP":  # as in kube-proxy: port sets did not support SCTP
             elements = [_key(address, frontend.protocol, frontend.port) for address in node_addresses]
         for element in elements:
             yield f"KUBE-NODE-PORT-{kind}", element
@@ -172,7 +172,7 @@ def _firewall_elements(view: FamilyView, frontend: Frontend, key: str) -> Iterab
         for part in _storable(network, view.family):
             yield "KUBE-LOAD-BALANCER-SOURCE-CIDR", f"{key},{part}"
     if _node_is_allowed(view, frontend):
-        # A packet of this node has its destination as its source too, as that is an address of the node.
+        # The source of a packet of this node is its destination, since that is an address of the node.
         yield "KUBE-LOAD-BALANCER-SOURCE-IP", f"{key},{frontend.address}"
 
 
@@ -194,7 +194,7 @@ def _node_is_allowed(view: FamilyView, frontend: Frontend) -> bool:
 
 
 def _storable(network: str, family: int) -> tuple[str, ...]:
-    """As a set holds it: a network of length 0 as its two halves, one of full length as an address."""
+    """A network in the form that a set can hold: one of length 0 as two halves, one of full length as an address."""
     parsed = ipaddress.ip_network(network)
     if parsed.prefixlen == 0:
         return _HALVES[family]
@@ -202,7 +202,7 @@ def _storable(network: str, family: int) -> tuple[str, ...]:
 
 
 def _sets(family: int, elements: Mapping[str, set[str]]) -> tuple[IpSet, ...]:
-    """All sets, also empty ones: some rules refer to them always."""
+    """All sets, including empty ones, because some rules always refer to them."""
     sets = []
     for name, kind in SET_TYPES.items():
         held = frozenset(elements.get(name, ()))

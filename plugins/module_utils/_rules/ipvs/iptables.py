@@ -13,7 +13,7 @@
             OUTPUT               KUBE-IPVS-OUT-FILTER  the same firewall for packets of this node, which pass no INPUT
             FORWARD              KUBE-FORWARD        accepts replies under a policy of DROP
 
-Except in KUBE-IPVS-FILTER, a rule that matches a set exists only while the set has elements.
+Except in KUBE-IPVS-FILTER, a rule that matches a set exists only if the set has elements.
 Source: reference of kube-proxy 1.3, 2.3.
 """
 
@@ -76,8 +76,7 @@ COMMENTS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# Table, built-in chain, our chain, comment; for each built-in chain in their final order: kube-proxy inserts each at the
-# head.
+# Table, built-in chain, our chain, comment; for each built-in chain in final order. kube-proxy inserts each at the head.
 JUMPS = (
     ("nat", "PREROUTING", "KUBE-SERVICES", "kubernetes service portals"),
     ("nat", "OUTPUT", "KUBE-SERVICES", "kubernetes service portals"),
@@ -100,7 +99,7 @@ _OWN = {
         "KUBE-IPVS-OUT-FILTER",
     ),
 }
-# The firewall of load balancers before 1.24. In the table filter, the name belongs to the kubelet.
+# The chain for load balancers before 1.24. In table filter, this name belongs to the kubelet.
 _FORMER = ("nat", "KUBE-FIREWALL")
 LAYOUT = Layout(chains=frozenset([_FORMER, *((table, name) for table, names in _OWN.items() for name in names)]))
 
@@ -108,8 +107,8 @@ LAYOUT = Layout(chains=frozenset([_FORMER, *((table, name) for table, names in _
 def compile_tables(
     family: int, config: RuleConfig, *, used: Collection[str], closed_to_node: Iterable[tuple[str, str, int]]
 ) -> Tables:
-    """`used`: the sets, by their IPv4 names, that have elements. `closed_to_node`: address, protocol and port of load
-    balancers that this node itself may not use."""
+    """`used` are the sets, by their IPv4 names, that have elements. `closed_to_node` has the address, protocol and port of
+    load balancers that this node itself must not use."""
     writer = _Writer(family, frozenset(used))
     mark = config.masquerade_mark
     chains = {
@@ -151,7 +150,7 @@ def compile_tables(
 
 def sort_out_filter(rules: Tables) -> Tables:
     """Sort KUBE-IPVS-OUT-FILTER, so that equal rules compare equal. kube-proxy writes it in the random order of a Go map;
-    the order does not matter, as each rule drops."""
+    the order does not matter, because every rule drops."""
     chain = rules.chain("filter", "KUBE-IPVS-OUT-FILTER")
     if chain is None or any(rule.target != DROP for rule in chain.rules):
         return rules
@@ -162,7 +161,7 @@ def sort_out_filter(rules: Tables) -> Tables:
 
 
 class _Writer:
-    """Writes rules that match sets of one family."""
+    """Writes rules that match the sets of one family."""
 
     def __init__(self, family: int, used: frozenset[str]) -> None:
         self.family = family
@@ -191,7 +190,7 @@ def _services(writer: _Writer, config: RuleConfig) -> list[Rule]:
     if "KUBE-EXTERNAL-IP-LOCAL" in writer.used:
         rules += _external_ip(writer, "KUBE-EXTERNAL-IP-LOCAL")
     rules.append(rule(AddressType("dst", "LOCAL"), target=Jump("KUBE-NODE-PORT")))
-    # Packets to a virtual server skip the nat rules of other programs, which come after.
+    # Accept packets to a virtual server here, so that they skip the nat rules of other programs, which come later.
     return rules + [
         writer.bare(name, ACCEPT) for name in ("KUBE-CLUSTER-IP", "KUBE-LOAD-BALANCER") if name in writer.used
     ]
@@ -202,8 +201,8 @@ def _cluster_ip(writer: _Writer, config: RuleConfig) -> list[Rule]:
         return writer.if_used("KUBE-CLUSTER-IP", MARK_MASQ)
     if config.detector.kind:
         return writer.if_used("KUBE-CLUSTER-IP", MARK_MASQ, _not_from_local_pod(config.detector))
-    # A packet of this node to a service address may have a service address as its source, as they are all local; the
-    # reply would never leave the node.
+    # The source of a packet of this node to a Service address may be a Service address, as all of them are local; the reply
+    # would never leave the node.
     return writer.if_used("KUBE-CLUSTER-IP", MARK_MASQ, sides=("src", "dst"))
 
 
@@ -214,7 +213,7 @@ def _not_from_local_pod(detector: LocalDetector) -> Match:
 
 
 def _external_ip(writer: _Writer, name: str) -> list[Rule]:
-    """Accept packets to the virtual server that come from outside the machine or stay on it."""
+    """Accept packets to the virtual server that come from outside the machine or never leave it."""
     off_machine = (PhysicalIn(negated=True), AddressType("src", "LOCAL", negated=True))
     return [
         writer.look_up(name, ACCEPT, *off_machine),
@@ -235,7 +234,7 @@ def _postrouting(writer: _Writer, mark: int) -> list[Rule]:
     return [
         *writer.if_used("KUBE-LOOP-BACK", Masquerade(), sides=("dst", "dst", "src")),
         rule(Mark(mark, mark, negated=True), target=RETURN),
-        rule(target=SetMark(mark, 0)),  # so that the packet is not masqueraded again where it passes here twice
+        rule(target=SetMark(mark, 0)),  # so that a packet that passes here twice is not masqueraded again
         rule(target=Masquerade(random_fully=True), comment="kubernetes service traffic requiring SNAT"),
     ]
 
@@ -259,7 +258,7 @@ def _access_filter(writer: _Writer) -> list[Rule]:
 
 
 def _out_filter(closed_to_node: Iterable[tuple[str, str, int]]) -> list[Rule]:
-    """After ip_vs, the source is still the load balancer's address where the node has not masqueraded yet."""
+    """The rules after ip_vs, where the source is still the load balancer's address if the node has not masqueraded yet."""
     return [
         rule(Source(network(address)), IpvsService(network(address), protocol.lower(), port), target=DROP)
         for address, protocol, port in closed_to_node

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Messages about the backend ipvs."""
+"""Messages about the ipvs backend."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@
 
 """The kernel objects of the ipvs backend as values: virtual servers, ipsets, addresses of the dummy link, and rules.
 
-The compiler makes an `IpvsRules`, the parser reads one, the tracer and the planner work over either. Addresses are in
-their shortest form, elements of sets as `ipset save` prints them.
+The compiler creates an `IpvsRules`, the parser reads one; the tracer and the planner use both. Addresses are in shortest
+form, elements of sets as `ipset save` prints them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
 MASQUERADE, ROUTE, TUNNEL = "masq", "route", "tunnel"  # forwarding methods
 
-# The sets of kube-proxy, with their types. Order: as elements are added; they go in the reverse order. A packet in
-# between must not be refused or masqueraded if it is neither before nor after, so exemptions come first.
-# Source: reference of kube-proxy 2.3.
+# kube-proxy's sets with their types, in the order in which elements are added; they are removed in reverse order. In
+# between, no packet may be refused or masqueraded that would not be before or after, so exemptions come first. Source:
+# reference of kube-proxy 2.3.
 SET_TYPES: Mapping[str, str] = MappingProxyType(
     {
         "KUBE-LOOP-BACK": "hash:ip,port,ip",
@@ -48,21 +48,21 @@ SET_TYPES: Mapping[str, str] = MappingProxyType(
         "KUBE-IPVS-IPS": "hash:ip",
     }
 )
-# Names of releases before 1.14.
+# Names used by releases before 1.14.
 FORMER_SETS = ("KUBE-LOAD-BALANCER-MASQ", "KUBE-NODE-PORT-SCTP", "KUBE-NODE-PORT-LOCAL-SCTP")
-_NAME_LIMIT = 31  # IPSET_MAXNAMELEN, without the closing zero
+_NAME_LIMIT = 31  # IPSET_MAXNAMELEN without the terminating NUL
 DEFAULT_MAXELEM = 65536
 
 
 def set_name(name: str, family: int) -> str:
-    """The name that a set of SET_TYPES has in a family; kube-proxy cuts it where the kernel's limit is."""
+    """The name of a set of SET_TYPES in a family. kube-proxy truncates it to the kernel's limit."""
     return name if family == 4 else name.replace("KUBE-", "KUBE-6-", 1)[:_NAME_LIMIT]
 
 
 KUBE_TYPES: Mapping[str, str] = MappingProxyType(
     {set_name(name, family): kind for name, kind in SET_TYPES.items() for family in (4, 6)}
 )
-# Of both families. Other programs' sets begin with KUBE- too: KUBE-SRC- and KUBE-DST- are kube-router's.
+# The names in both families. A prefix would not do: kube-router's KUBE-SRC- and KUBE-DST- begin with KUBE- too.
 SET_NAMES = frozenset(set_name(name, family) for name in (*SET_TYPES, *FORMER_SETS) for family in (4, 6))
 
 
@@ -73,7 +73,7 @@ def address(text: str) -> str:
 
 
 def address_bytes(text: str) -> bytes:
-    """The sort key by which the addresses of a family are in numerical order."""
+    """A sort key that orders the addresses of a family numerically."""
     return ipaddress.ip_address(text).packed
 
 
@@ -81,7 +81,7 @@ def address_bytes(text: str) -> bytes:
 class RealServer:
     address: str
     port: int
-    weight: int = 1  # 0: no new connections, the open ones continue
+    weight: int = 1  # 0: no new connections; open ones continue
     method: str = MASQUERADE
     connections: int = field(default=0, compare=False)  # open ones, active and inactive
 
@@ -92,14 +92,14 @@ class RealServer:
 
 @dataclass(frozen=True)
 class VirtualServer:
-    address: str  # "" of one that is chosen by a mark
+    address: str  # "" if selected by a firewall mark
     port: int
     protocol: str  # TCP, UDP or SCTP
     scheduler: str = "rr"
     persistent_seconds: int = 0  # 0: each connection is scheduled on its own
     flags: tuple[str, ...] = ()  # of the scheduler, "mh-port"
     other: tuple[str, ...] = ()  # options that kube-proxy does not use, as ipvsadm prints them
-    mark: int = 0  # 0: chosen by address, port and protocol
+    mark: int = 0  # 0: selected by address, port and protocol
     real_servers: tuple[RealServer, ...] = ()  # sorted
 
     @property
@@ -113,13 +113,13 @@ class VirtualServer:
 
 @dataclass(frozen=True)
 class IpSet:
-    """`elements` of a foreign set are kept as they were printed, and so are those of its `options` that change what is in it."""
+    """`elements` of another program's set are kept as printed, and so are those of its `options` that affect its content."""
 
     name: str
     type: str
     family: int = 0  # 0: sets of ports have none
     elements: frozenset[str] = frozenset()
-    maxelem: int = field(default=DEFAULT_MAXELEM, compare=False)  # a larger set is as good
+    maxelem: int = field(default=DEFAULT_MAXELEM, compare=False)  # a larger set is equivalent
     options: tuple[str, ...] = ()
 
 
@@ -130,12 +130,12 @@ class IpvsRules:
     family: int  # 4 or 6
     link: bool = False  # whether LINK exists
     addresses: tuple[str, ...] = ()  # on LINK, of this family, sorted
-    servers: tuple[VirtualServer, ...] = ()  # by key; foreign ones too where it was read
-    sets: tuple[IpSet, ...] = ()  # by name; foreign ones too
+    servers: tuple[VirtualServer, ...] = ()  # by key; those read from a kernel include other programs'
+    sets: tuple[IpSet, ...] = ()  # by name; likewise
     tables: Tables = Tables(4)
-    # The other links and all their addresses; only where it was read.
+    # All other links with their addresses; only if read from a kernel.
     links: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), compare=False)
-    # Addresses of the other family on LINK; the link stays while it has any.
+    # Addresses of the other family on LINK, which stays as long as it has any.
     other_addresses: tuple[str, ...] = field(default=(), compare=False)
 
     @cached_property
@@ -151,7 +151,7 @@ class IpvsRules:
         return {server.key: server for server in self.servers}
 
     def kube_set(self, name: str) -> IpSet:
-        """The set of SET_TYPES in this family, empty where it is not there."""
+        """The set of SET_TYPES in this family; empty if it does not exist."""
         own_name = set_name(name, self.family)
         return self.set_by_name.get(own_name, IpSet(own_name, SET_TYPES[name]))
 

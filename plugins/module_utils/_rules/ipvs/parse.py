@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Parse dumps of ipvs, ipsets and links. Pure; every fault is an error with the line and its number.
+"""Parses dumps of ipvs, ipsets and links. Pure; every fault is an error with the line and its number.
 
-The grammar covers what ipvsadm 1.28 to 1.31, ipset 6 and 7 and iproute2 print for objects of kube-proxy. Options of foreign
-virtual servers and elements of foreign sets are kept as text.
+The grammar covers what ipvsadm 1.28 to 1.31, ipset 6 and 7 and iproute2 print for kube-proxy's objects. Options of other
+programs' virtual servers and elements of their sets are kept as text.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from .objects import (
 
 _SERVICE_OPTIONS = {"-t": "TCP", "-u": "UDP", "--sctp-service": "SCTP", "-f": ""}
 _METHODS = {"-m": MASQUERADE, "-g": ROUTE, "-i": TUNNEL}
-_FLAG_OPTIONS = ("-o",)  # without a value, used by other programs alone
+_FLAG_OPTIONS = ("-o",)  # options without a value that only other programs use
 _VALUE_OPTIONS = (
     "-M",
     "--pe",
     "pe",
-)  # with a value, used by other programs alone; ipvsadm before 1.31 forgets the hyphens of --pe
+)  # options with a value that only other programs use; ipvsadm before 1.31 omits the hyphens of --pe
 _TUNNEL_VALUES = ("--tun-type", "--tun-port")
 _TUNNEL_FLAGS = ("--tun-nocsum", "--tun-csum", "--tun-remcsum")
 _LIMITS = {"port": 2**16, "weight": 2**31, "timeout": 2**31, "mark": 2**32, "maxelem": 2**32}
@@ -63,8 +63,8 @@ Key = tuple[int, str, str, int]
 
 
 def parse(*, tables: Tables, servers: str, sets: str, links: str, connections: str = "") -> IpvsRules:
-    """The node in the family of `tables`: its rules, and the output of `ipvsadm -S -n`, `ipset save` and `ip -j address
-    show`; `connections` is /proc/net/ip_vs, without which the real servers have no connections."""
+    """The state of a node in the family of `tables`: its rules, and the output of `ipvsadm -S -n`, `ipset save` and `ip -j
+    address show`. `connections` is /proc/net/ip_vs; without it the number of connections is unknown."""
     family = tables.family
     open_ones = parse_connections(connections)
     listed = parse_links(links)
@@ -95,7 +95,8 @@ class _Bad(Exception):
 
 
 def parse_servers(text: str) -> tuple[VirtualServer, ...]:
-    """`ipvsadm -S -n`: virtual servers by key, each with its real servers sorted. Their connections are unknown."""
+    """`ipvsadm -S -n`: virtual servers by key, each with its real servers, sorted. Numbers of connections are not
+    included."""
     servers: dict[Key, VirtualServer] = {}
     members: dict[Key, dict[tuple[str, int], RealServer]] = {}
     for number, line in _lines(text):
@@ -123,13 +124,13 @@ def parse_servers(text: str) -> tuple[VirtualServer, ...]:
 
 
 def parse_connections(text: str) -> Mapping[tuple[Key, str, int], int]:
-    """/proc/net/ip_vs: how many connections, active and inactive, each real server has."""
+    """/proc/net/ip_vs: the number of connections, active and inactive, of each real server."""
     listed = parse_listing(text)
     return {(key, *real): count for key, counts in listed.items() for real, count in counts.items()}
 
 
 def parse_listing(text: str) -> Mapping[Key, Mapping[tuple[str, int], int]]:
-    """/proc/net/ip_vs: virtual servers, each with its real servers' addresses, ports and counts of connections."""
+    """/proc/net/ip_vs: virtual servers, each with the addresses, ports and connection counts of its real servers."""
     servers: dict[Key, dict[tuple[str, int], int]] = {}
     key: Optional[Key] = None
     for number, line in _lines(text):
@@ -157,7 +158,7 @@ def parse_listing(text: str) -> Mapping[Key, Mapping[tuple[str, int], int]]:
 
 
 def parse_sets(text: str) -> tuple[IpSet, ...]:
-    """`ipset save`: sets by name."""
+    """`ipset save`: sets, sorted by name."""
     made: dict[str, IpSet] = {}
     elements: dict[str, set[str]] = {}
     for number, line in _lines(text):
@@ -182,7 +183,7 @@ def parse_sets(text: str) -> tuple[IpSet, ...]:
 
 
 def _is_of_family(host: str, family: int) -> bool:
-    """A virtual server that is chosen by a mark is listed without a family: it counts in both."""
+    """A virtual server selected by a firewall mark is listed without a family: it belongs to both."""
     return not host or ipaddress.ip_address(host).version == family
 
 
@@ -255,7 +256,7 @@ def _service(rest: Iterator[str]) -> Key:
 def _set(words: list[str]) -> IpSet:
     name, kind = words[:2]
     values: dict[str, str] = {}
-    others: list[str] = []  # netmask, markmask, and what is newer than this code
+    others: list[str] = []  # netmask, markmask, and options newer than this code
     rest = iter(words[2:])
     for option in rest:
         if option in _SET_VALUES:
@@ -354,7 +355,7 @@ _ELEMENTS: Mapping[str, Callable[[str], str]] = {
 
 
 def _network(text: str) -> str:
-    """As ipset prints it: a single address without its length."""
+    """A network as ipset prints it: a single address without its length."""
     try:
         network = ipaddress.ip_network(text)
     except ValueError:
@@ -371,7 +372,7 @@ def _host_and_port(text: str) -> tuple[str, int]:
 
 
 def _hexadecimal(text: str) -> tuple[str, int]:
-    """`0A600001:01BB`, `[2001:0db8:...]:01BB`."""
+    """Parse `0A600001:01BB` or `[2001:0db8:...]:01BB`."""
     host, _separator, port = text.rpartition(":")
     if host.startswith("["):
         return _address(host[1:-1]), _hexadecimal_number(port)

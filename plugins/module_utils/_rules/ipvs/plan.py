@@ -2,26 +2,27 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plan the smallest list of operations from the live state to the desired one. Pure.
+"""Plans the smallest list of operations from the live to the desired state. Pure.
 
-The kernel's own state decides what belongs to the backend, so no record can be wrong about it: the sets of kube-proxy's
-names with all their elements; the link kube-ipvs0; a virtual server whose address is on that link, or whose
-address and port are in one of those sets, or whose port is in the set of node ports of its protocol while its address is
-one of the node's. Everything else, and all in excludeCIDRs, is foreign: it is not changed and not removed.
+The kernel's own state decides what belongs to the backend, so no record can be wrong about it: the sets with kube-proxy's
+names and all their elements; the link kube-ipvs0; a virtual server if its address is on that link, if its address and port
+are in one of those sets, or if its port is in the set of node ports of its protocol and its address is one of the node's.
+Everything else, and everything in excludeCIDRs, belongs to others: it is never changed or removed.
 
-The order ensures that a packet is never treated worse than before or after the change:
+The order ensures that no packet is ever treated worse than before or after the change:
 
-    1  sets made, elements added       they exempt, mark or filter only what 2 and 3 bring
+    1  create sets, add elements       they exempt, mark or filter only what 2 and 3 add
     2  virtual servers, real servers   without the address they get no packets
     3  iptables rules
-    4  addresses bound, then unbound   from here on packets arrive, or no longer arrive
-    5  virtual servers removed
-    6  elements and sets removed       no rule uses them any more
+    4  bind, then unbind addresses     from here on packets arrive, or no longer arrive
+    5  remove virtual servers
+    6  remove elements and sets        no rule uses them any more
 
-When all is removed, 3 comes after 5: packets are marked as long as virtual servers exist.
+If everything is removed, 3 comes after 5: packets are marked as long as virtual servers exist.
 
-A real server that left and still has TCP connections gets weight 0: no new connection comes to it, the open ones
-continue. A later run removes it when none is left or its time is over. UDP and SCTP do not wait, as in kube-proxy.
+A real server that is no longer desired and still has TCP connections gets weight 0: it gets no new connections, and the open
+ones continue. A later run removes it when none is left or its drain time is over. UDP and SCTP are not drained, as in
+kube-proxy.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ from .objects import (
 )
 from .text import creation, definition, real_definition, service, with_length
 
-# The programs that do operations, by a batch of lines.
+# The programs that execute operations, from batches of lines.
 IPSET, IPVSADM, IP = "ipset", "ipvsadm", "ip"
 
-DRAIN_SECONDS = 15 * 60  # as long as ip_vs itself keeps an idle TCP connection (ipvsadm --list --timeout)
+DRAIN_SECONDS = 15 * 60  # how long ip_vs itself keeps an idle TCP connection (ipvsadm --list --timeout)
 
 _KEYED_SETS = ("KUBE-CLUSTER-IP", "KUBE-EXTERNAL-IP", "KUBE-EXTERNAL-IP-LOCAL", "KUBE-LOAD-BALANCER")
 _NODE_PORT_SETS = {"TCP": "KUBE-NODE-PORT-TCP", "UDP": "KUBE-NODE-PORT-UDP", "SCTP": "KUBE-NODE-PORT-SCTP-HASH"}
@@ -60,7 +61,7 @@ _NODE_PORT_SETS = {"TCP": "KUBE-NODE-PORT-TCP", "UDP": "KUBE-NODE-PORT-UDP", "SC
 
 @dataclass(frozen=True)
 class Operation:
-    """One change outside iptables: `line` is its line of input to `tool`."""
+    """One change outside iptables; `line` is the input line for `tool`."""
 
     kind: str
     target: str
@@ -78,9 +79,9 @@ def plan(
     exclude_cidrs: Collection[str] = (),
     overdue: Optional[Collection[str]] = (),
 ) -> tuple[AnyOperation, ...]:
-    """The change from `live` to `desired`; None removes everything of the backend.
+    """The operations from `live` to `desired`; None removes everything of the backend.
 
-    `overdue` are the real servers, named as by `find_draining`, that are removed in spite of open connections; None: all.
+    `overdue` are the real servers, named as by `find_draining`, that are removed despite open connections; None: all.
     """
     target = _target(desired, live)
     excluded = [ipaddress.ip_network(cidr) for cidr in exclude_cidrs]
@@ -101,7 +102,7 @@ def plan(
 
 
 def changeable(desired: Optional[IpvsRules], live: IpvsRules) -> IpvsRules:
-    """The part of `live` that `plan` can change."""
+    """The part of `live` that `plan` may change."""
     target = _target(desired, live)
     own = select_own(live)
     taken = [server for server in live.servers if server.key in {**own.server_by_key, **target.server_by_key}]
@@ -115,7 +116,7 @@ def result(
     exclude_cidrs: Collection[str] = (),
     overdue: Optional[Collection[str]] = (),
 ) -> IpvsRules:
-    """What `changeable` is after the operations of `plan`."""
+    """`changeable` after the operations of `plan`."""
     target = _target(desired, live)
     excluded = [ipaddress.ip_network(cidr) for cidr in exclude_cidrs]
     own = select_own(live)
@@ -139,7 +140,7 @@ def result(
 
 
 def after_first_family(live: IpvsRules, desired: Optional[IpvsRules], first: IpvsRules) -> IpvsRules:
-    """`live` once the other family, which shares the link, has been changed from `first` to `desired`."""
+    """`live` after the other family, which shares the link, has been changed from `first` to `desired`."""
     target = _target(desired, first)
     return replace(live, link=_has_link(target, first), other_addresses=target.addresses)
 
@@ -188,7 +189,7 @@ def select_own(live: IpvsRules) -> IpvsRules:
 
 
 def find_draining(desired: IpvsRules, live: IpvsRules) -> tuple[str, ...]:
-    """The real servers that wait for their connections to end, "10.96.0.1:80/TCP > 10.1.0.5:8080", sorted."""
+    """The real servers that are draining, as "10.96.0.1:80/TCP > 10.1.0.5:8080", sorted."""
     return tuple(
         sorted(
             _real_target(server, real)
@@ -201,7 +202,7 @@ def find_draining(desired: IpvsRules, live: IpvsRules) -> tuple[str, ...]:
 
 
 def drain_times(waiting: Iterable[str], known: Mapping[str, float], *, now: float) -> dict[str, float]:
-    """Since when each of `waiting` drains. The caller stores this and passes it to the next run as `known`."""
+    """When each of `waiting` began to drain. The caller stores this and passes it to the next run as `known`."""
     return {name: known.get(name, now) for name in waiting}
 
 

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Machines that a node needs, as its own files name them: gateways, name servers, the API server; and the networks of its links.
+"""Finds machines that a node depends on, from its own files: gateways, name servers, the API server; and the networks of its
+links.
 
-What cannot be read or understood is skipped: these files are only hints as to who has an address.
+Files and lines that cannot be read or understood are skipped: they are only hints about who uses an address.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 class Route(NamedTuple):
     link: str
     network: Network
-    gateway: str  # "" where the network is on the link
+    gateway: str  # "" if the network is directly on the link
 
 
 def read_routes(host: Host) -> tuple[Route, ...]:
@@ -43,7 +44,7 @@ def read_routes(host: Host) -> tuple[Route, ...]:
 
 
 def read_users(host: Host, routes: tuple[Route, ...], *, api_server: str = "") -> tuple[User, ...]:
-    """`api_server`: its URL; "" where it is not known."""
+    """The machines that use addresses near this node. `api_server` is its URL; "" if unknown."""
     users = [User(route.gateway, f"the gateway on interface {route.link}") for route in routes if route.gateway]
     users += [User(address, "a name server of this node", _DOMAIN) for address in _name_servers(host)]
     users += _api_server(host, api_server)
@@ -98,7 +99,7 @@ def _parse_each(host: Host, path: str, parse: Callable[[list[str]], Optional[Rou
 
 
 def _route4(words: list[str]) -> Optional[Route]:
-    """Link, destination, gateway, flags, ..., mask at 7; numbers in hexadecimal, in this machine's order of bytes."""
+    """Columns: link, destination, gateway, flags, ..., mask (7); hexadecimal, in host byte order."""
     flags = int(words[3], 16)
     if not flags & _UP or flags & _REJECT:
         return None
@@ -112,7 +113,7 @@ def _ipv4(text: str) -> str:
 
 
 def _route6(words: list[str]) -> Optional[Route]:
-    """Destination, its length, source, its length, gateway, ..., flags at 8, link."""
+    """Columns: destination, its length, source, its length, gateway, ..., flags (8), link."""
     flags = int(words[8], 16)
     if not flags & _UP or flags & (_REJECT | _LOCAL):
         return None

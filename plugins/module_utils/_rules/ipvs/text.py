@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Kernel objects of the ipvs backend as lines of input to ipset, ipvsadm and ip."""
+"""Renders kernel objects of the ipvs backend as input lines for ipset, ipvsadm and ip."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _METHOD_OPTIONS = {MASQUERADE: "-m", ROUTE: "-g", TUNNEL: "-i"}
 
 
 def render(rules: IpvsRules) -> str:
-    """All of `rules` as the lines that create it, iptables rules as iptables-save prints them."""
+    """All of `rules` as the lines that create them; iptables rules in the form of iptables-save."""
     return "".join(f"{line}\n" for line in _lines(rules)) + render_tables(rules.tables)
 
 

@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Addresses that ipvs binds on this node while another machine has them.
+"""Addresses that ipvs binds on this node although another machine uses them.
 
-ipvs binds each address of a Service to the link kube-ipvs0, so that packets to it are local. Then every packet of this node
-to that address stays on the node, whatever its port. Where the address is another Node's, the API server's, a gateway's or
-a name server's, this node no longer reaches that machine: Nodes become NotReady, kubelets lose the API server. Source:
-k/k#66966, k/k#104679, k/k#127410, kubespray#5254, k3s#5000.
+ipvs binds each address of a Service to the link kube-ipvs0, so that packets to it are local. From then on, every packet of
+this node to that address stays on the node, whatever its port. If the address belongs to another Node, the API server, a
+gateway or a name server, this node can no longer reach that machine: Nodes become NotReady, kubelets lose the API server.
+Source: k/k#66966, k/k#104679, k/k#127410, kubespray#5254, k3s#5000.
 
-kube-proxy does not bind an external or load balancer address that another link of the same node has (since 1.27, k/k#115019).
-All other nodes bind it.
+kube-proxy does not bind an external or load balancer address that is on another link of the same node (since 1.27,
+k/k#115019). All other nodes do bind it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _API_SERVICE = ("default", "kubernetes")  # its endpoints are the API servers
 
 @dataclass(frozen=True)
 class User:
-    """Who has an address. With `destinations`, it serves these alone, and only these matter: a Service that has all of them
-    at the address takes its place."""
+    """The user of an address. If `destinations` is not empty, it serves only those, and a Service that has all of them at
+    the address replaces it without harm."""
 
     address: str
     name: str  # "Node n2", "the API server"
@@ -44,7 +44,7 @@ class User:
 
 @dataclass(frozen=True)
 class Claim:
-    """An address of a Service that somebody else has."""
+    """An address of a Service that somebody else uses."""
 
     address: str
     service: str  # NAMESPACE/NAME
@@ -57,8 +57,8 @@ class Claim:
 
     @property
     def is_felt_here(self) -> bool:
-        """Whether binding harms this node. Of its own addresses it binds a clusterIP alone, and then refuses all ports of the
-        address that are no Service's (KUBE-IPVS-FILTER)."""
+        """Whether binding harms this node. Of its own addresses it binds only clusterIPs; KUBE-IPVS-FILTER then rejects all
+        ports of the address that no Service has."""
         return not self.user.is_this_node or self.field == _FIELDS[CLUSTER_IP]
 
     def as_error(self) -> BallastError:
@@ -67,7 +67,8 @@ class Claim:
 
 
 def find_claims(view: FamilyView, others: Sequence[User] = ()) -> tuple[Claim, ...]:
-    """Each address, Service and user once. `others`: users that the snapshot does not have, such as gateways."""
+    """Each combination of address, Service and user once. `others` are users that are not in the snapshot, such as
+    gateways."""
     users = _users(view, others)
     claims: dict[Claim, None] = {}
     for frontend in view.frontends:
@@ -79,7 +80,7 @@ def find_claims(view: FamilyView, others: Sequence[User] = ()) -> tuple[Claim, .
 
 
 def bound_by_services(view: FamilyView) -> Mapping[str, Frontend]:
-    """Every address that ipvs binds, with one of its frontends."""
+    """All addresses that ipvs binds, each with one of its frontends."""
     return {frontend.address: frontend for frontend in view.frontends if frontend.kind != NODE_PORT}
 
 
@@ -96,7 +97,7 @@ def _title(service: ServicePort) -> str:
 
 
 def _users(view: FamilyView, others: Sequence[User]) -> Mapping[str, Sequence[User]]:
-    """By address. Of an address that a Node has nothing else is said: an API server is on a Node, as a rule."""
+    """Users by address. If a Node has the address, other users are left out: an API server usually runs on a Node."""
     of_nodes: dict[str, list[User]] = {}
     for address, name in view.node_addresses:
         user = User(address, f"Node {name}", is_this_node=name == view.node.name)

@@ -2,20 +2,21 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Chains and sets of a ServicePort with sessionAffinity ClientIP. They are its own, where others share theirs.
+"""Chains and sets of a ServicePort with sessionAffinity ClientIP. They belong to one ServicePort; other Services share
+theirs.
 
-    cluster-ip-HASH-..., external-..., local-...   the rules of the policy, then
-    endpoints-HASH-..., local-endpoints-HASH-...   the endpoint that this source used last, else one that is drawn
-    endpoint-HASH-...                              remember the source, translate
-    affinity-HASH-...                              the sources that an endpoint has, each until idle for timeoutSeconds
+    cluster-ip-HASH-..., external-..., local-...   the rules of the traffic policy, then
+    endpoints-HASH-..., local-endpoints-HASH-...   the endpoint that this source used last, else a random one
+    endpoint-HASH-...                              remember the source, translate the destination
+    affinity-HASH-...                              the sources of an endpoint, each until it is idle for timeoutSeconds
 
-A source keeps its endpoint whichever address of the ServicePort it asks for, so sets belong to endpoints of a
-ServicePort and not to destinations. When an endpoint goes, its set goes, and its sources draw again. One shared map of
-source and destination to endpoint would load faster, but would send the sources of an endpoint that is gone to it for
-hours, and taking them out would race with new ones.
+A source keeps its endpoint whichever address of the ServicePort it uses, so sets belong to the endpoints of a ServicePort
+and not to destinations. When an endpoint is removed, so is its set, and its sources are assigned anew. One shared map from
+source and destination to endpoint would load faster, but would keep sending sources to a removed endpoint for hours, and
+removing them would race with new ones.
 
-The price, since the kernel looks for sets by name one after the other: 1,000 such Services with 4 endpoints each, among
-10,000, take 4.5 s to load in place of 0.7 s (measured, Linux 6.18). Source: reference of kube-proxy 1.3.
+The cost, as the kernel searches sets by name linearly: 1,000 such Services with 4 endpoints each, among 10,000 Services,
+take 4.5 s to load instead of 0.7 s (measured, Linux 6.18). Source: reference of kube-proxy 1.3.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ from .objects import Chain, Rule, Set
 from .policy import INTERNAL, PolicyRules, policy_of
 
 _HASH_LENGTH = 12
-_NAME_LIMIT = 240  # characters; the kernel takes 255 (NFT_NAME_MAXLEN)
+_NAME_LIMIT = 240  # characters; the kernel allows 255 (NFT_NAME_MAXLEN)
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9/_.-]")
-DYNAMIC_SIZE = 65535  # what the kernel gives a dynamic set that names no size (nft_dynset_init)
+DYNAMIC_SIZE = 65535  # the kernel's default for a dynamic set (nft_dynset_init)
 
 
 @dataclass(frozen=True)
 class Affinity:
-    """What a frontend needs, and the chain that it is sent to."""
+    """The chains and sets that a frontend needs, and the chain that it enters."""
 
     entry: str
     chains: tuple[Chain, ...]
@@ -63,7 +64,7 @@ class Affinity:
 def translate(
     policies: PolicyRules, frontend: Frontend, everywhere: Sequence[Endpoint], here: Sequence[Endpoint]
 ) -> Affinity:
-    """To `everywhere`, or under externalTrafficPolicy Local from outside to `here`."""
+    """Translate to `everywhere`; with externalTrafficPolicy Local, packets from outside to `here`."""
     service = frontend.service
     policy = policy_of(frontend)
     only_local = policy == INTERNAL and service.internal_local
@@ -83,7 +84,7 @@ def translate(
 
 
 def hash_name(prefix: str, *parts: str) -> str:
-    """`PREFIX-HASH-a/b/c`: a name that no other parts have, in characters that nft allows."""
+    """`PREFIX-HASH-a/b/c`: a unique name for these parts, in characters that nft allows."""
     text = "/".join(parts)
     digest = hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
     return f"{prefix}-{digest}-{_NOT_IN_NAMES.sub('.', text)}"[:_NAME_LIMIT]
@@ -98,12 +99,12 @@ def _chain_name(service: ServicePort, endpoint: Endpoint) -> str:
 
 
 def _set_name(service: ServicePort, endpoint: Endpoint) -> str:
-    """Another timeout is another set, as a set's timeout cannot be changed."""
+    """The timeout is part of the name, because the timeout of an existing set cannot be changed."""
     return hash_name("affinity", *_title(service), endpoint.address, str(endpoint.port), f"{service.affinity_seconds}s")
 
 
 def _choice(policies: PolicyRules, service: ServicePort, kind: str, endpoints: Sequence[Endpoint]) -> Chain:
-    """The endpoint whose set has the source, else a random one. A removed endpoint has no set."""
+    """The chain that picks the endpoint whose set contains the source, else a random one. A removed endpoint has no set."""
     chains = [Verdict(GOTO, _chain_name(service, endpoint)) for endpoint in endpoints]
     known = [
         Rule((Match(policies.family.source, Named(_set_name(service, endpoint))), verdict))
@@ -114,7 +115,7 @@ def _choice(policies: PolicyRules, service: ServicePort, kind: str, endpoints: S
 
 
 def _endpoint(policies: PolicyRules, service: ServicePort, endpoint: Endpoint) -> Chain:
-    # Every new connection restarts the timeout. A rule of its own, so that a full set does not prevent translation.
+    # Each new connection restarts the timeout. This is a separate rule, so that a full set does not prevent translation.
     remember = Rule((SetUpdate(_set_name(service, endpoint), policies.family.source),))
     protocol = Match(Meta("l4proto"), AnonymousSet.of(layout.protocol_name(service.protocol)))
     to = Nat("dnat", address=Constant((endpoint.address,)), port=Constant((str(endpoint.port),)))

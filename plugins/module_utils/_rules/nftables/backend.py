@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The backend nftables (see backends.py). Rules are our own table alone."""
+"""The backend nftables (see backends.py). Its rules are a table of our own."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Nftables:
         return ()
 
     def prepare(self, host: Host) -> None:
-        """Nothing to do: the kernel loads modules with the rules."""
+        """Nothing to do: the kernel loads modules together with the rules."""
 
     def require_ours(self, host: Host, family: int) -> None:
         chains = list_chains(host, NFT_FAMILIES[family], self.table)
@@ -92,7 +92,8 @@ class Nftables:
 
 
 def _render(table: Optional[Table]) -> str:
-    """Objects by their names alone: a table of the collection has none, and nft lists them in forms that we do not read."""
+    """The table as text, with named objects by name only: ours has none, and nft prints them in forms that we do not
+    parse."""
     if table is None:
         return ""
     objects = "".join(f"{kind} {table.family} {table.name} {at}\n" for kind, at in table.objects)

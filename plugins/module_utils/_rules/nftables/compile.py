@@ -2,16 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compile a view of the cluster into our table of one family. `layout.py` explains where each rule is, and why.
+"""Compiles a view of the cluster into our table of one family. `layout.py` explains where each rule is, and why.
 
-Chains that are made here, by the count of endpoints that they draw from:
+The chains made here are named after the number of endpoints they pick from:
 
-    cluster-ip-tcp-4         of a clusterIP, under either internalTrafficPolicy
-    external-tcp-4           of an external or load balancer's IP, externalTrafficPolicy Cluster
+    cluster-ip-tcp-4         for a clusterIP, with either internalTrafficPolicy
+    external-tcp-4           for an external or load balancer IP, with externalTrafficPolicy Cluster
     local-tcp-4-2            the same with Local: 4 endpoints on all nodes, 2 on this one
     node-port-external-tcp-4, node-port-local-tcp-4-2
-    sources-HASH-...         the networks that may use a load balancer's IP, with a set of that name; the same networks are
-                             the same chain
+    sources-HASH-...         the networks that may use a load balancer IP, with a set of that name; equal networks share
+                             one chain
     ...-HASH-...             with sessionAffinity (`affinity.py`)
 
 The same view gives the same table. Semantics: reference of kube-proxy 1.2 to 1.5.
@@ -60,10 +60,10 @@ def compile_rules(
     dscp_bypass: bool = False,
     owner: str = layout.SERVICE_RULES,
 ) -> Table:
-    """Our table of the view's family.
+    """Our table for the family of the view.
 
     `priority_offset` is added to the priority of each base chain: with -1 our rules decide before those of a running
-    kube-proxy. `dscp_bypass`: leave packets with BYPASS_DSCP to kube-proxy (layout.py).
+    kube-proxy. With `dscp_bypass`, packets with BYPASS_DSCP are left to kube-proxy (layout.py).
     """
     compiler = Compiler(view, config)
     part = Part()
@@ -72,23 +72,23 @@ def compile_rules(
 
 
 class Part:
-    """What Services have in a table: of all of them, or of one."""
+    """The part of a table that belongs to Services: to all of them, or to one."""
 
     __slots__ = ("chains", "elements", "sets")
 
     def __init__(self) -> None:
-        self.elements: dict[str, dict[Key, Element]] = {}  # by set
-        self.sets: dict[str, Set] = {}  # without elements; those that every table has are not among them
-        self.chains: dict[str, Chain] = {}  # likewise
+        self.elements: dict[str, dict[Key, Element]] = {}  # by name of the set
+        self.sets: dict[str, Set] = {}  # without elements; without those that every table has
+        self.chains: dict[str, Chain] = {}  # without those that every table has
 
     def add(self, name: str, key: Key, target: Optional[Target] = None) -> None:
         self.elements.setdefault(name, {})[key] = Element(key, target)
 
 
 class Compiler:
-    """Compiles Services for one node and one configuration, all of them into one Part or each into its own.
+    """Compiles Services for one node and one configuration, all into one Part or each into its own.
 
-    The Services and frontends of `view` are not looked at: who hands them in may do so one by one."""
+    Does not read the Services and frontends of `view`: the caller passes them in, possibly one by one."""
 
     def __init__(self, view: FamilyView, config: RuleConfig) -> None:
         self.view = view
@@ -96,8 +96,8 @@ class Compiler:
         self.family = layout.FAMILY[view.family]
         self.node_ports = node_port_addresses(view, config)
         self.policies = PolicyRules(self.family, config.detector, config.masquerade_mark, config.masquerade_all)
-        self.shared: dict[str, tuple[Chain, Verdict]] = {}  # chains that Services share, and how one gets there
-        self.found: dict[int, Reachable] = {}  # by identity: hashing a Service hashes all of its endpoints
+        self.shared: dict[str, tuple[Chain, Verdict]] = {}  # chains that Services share, and the verdict to each
+        self.found: dict[int, Reachable] = {}  # by identity, since hashing a Service hashes all its endpoints
 
     def add_services(self, part: Part, services: Iterable[ServicePort], frontends: Iterable[Frontend]) -> None:
         """`frontends` are those that belong to `services`, each destination once."""
@@ -116,7 +116,7 @@ class Compiler:
         dscp_bypass: bool = False,
         owner: str = layout.SERVICE_RULES,
     ) -> Table:
-        """What is the same without Services, and `part`."""
+        """The table with its fixed parts and `part`."""
         fixed = layout.chains(
             self.family,
             mark=self.config.masquerade_mark,
@@ -135,12 +135,12 @@ class Compiler:
         return Table(self.family.name, name, chains=chains, sets=sets)
 
     def sets(self) -> tuple[Set, ...]:
-        """Those that every table has, without elements."""
+        """The sets that every table has, without elements."""
         loopback = (layout.loopback_node_ports(),) if self.config.rejected_on_loopback else ()
         return (*layout.sets(self.family), *loopback)
 
     def _addresses(self) -> dict[str, dict[Key, Element]]:
-        """Elements that belong to no Service."""
+        """The elements that belong to no Service."""
         served = () if self.node_ports.all_local else self.node_ports.addresses
         return {
             layout.SERVICE_CIDRS: {(network,): Element((network,)) for network in collapse(self.view.service_cidrs)},
@@ -169,17 +169,18 @@ class Compiler:
         part.add(layout.SERVICES, key, self._verdict(part, frontend))
 
     def _add_source_ranges(self, part: Part, service: ServicePort, key: Key) -> None:
-        """Limit a load balancer's IP to its source ranges, if it has any."""
+        """Restrict a load balancer IP to its source ranges, if it has any."""
         networks = collapse(service.source_ranges)
         if not networks or networks[0].endswith("/0"):
             return
         node = self.view.node.primary
         if node and any(ipaddress.ip_address(node) in ipaddress.ip_network(network) for network in networks):
-            # If a link of the node has the load balancer's address, packets of the node to it have it as their source.
+            # If the load balancer's address is on a link of this node, packets of the node to it have it as their source,
+            # too.
             networks = collapse((*networks, *service.load_balancer_ips))
         name = affinity.hash_name("sources", *networks)
         if name not in part.chains:
-            # A named set: in an anonymous one, nft joins networks that follow one another to ranges of its own.
+            # A named set: in an anonymous one, nft merges adjacent networks into ranges.
             part.sets[name] = Set(name, (self.family.address_type,), flags=("interval",))
             part.elements[name] = {(network,): Element((network,)) for network in networks}
             refused = Match(self.family.source, Named(name), UNEQUAL)
@@ -192,7 +193,7 @@ class Compiler:
         return self.found[id(service)]
 
     def _verdict(self, part: Part, frontend: Frontend) -> Verdict:
-        """Where a packet to `frontend` goes. Adds the chain and its endpoints."""
+        """Where a packet to `frontend` goes. Adds the chain and its endpoints to `part`."""
         service = frontend.service
         reach = self._reachable(service)
         if not reach.has_any:
@@ -205,7 +206,7 @@ class Compiler:
     def _translate(
         self, part: Part, frontend: Frontend, everywhere: Sequence[Endpoint], here: Sequence[Endpoint]
     ) -> Verdict:
-        """Translate to `everywhere`; under externalTrafficPolicy Local, packets from outside to `here`."""
+        """Translate to `everywhere`; with externalTrafficPolicy Local, packets from outside to `here`."""
         if frontend.service.affinity_seconds:
             made = affinity.translate(self.policies, frontend, everywhere, here)
             part.chains.update((chain.name, chain) for chain in made.chains)
@@ -229,7 +230,7 @@ class Compiler:
         return verdict
 
     def _draw(self, name: str, frontend: Frontend, endpoints: Sequence[Endpoint]) -> tuple[Statement, ...]:
-        """The statement that picks one endpoint of the map at random."""
+        """The statement that picks a random endpoint of the map."""
         slots = Numgen(len(endpoints))
         node_port = frontend.kind == NODE_PORT
         key = layout.slot_key(self.family, frontend.protocol, node_port=node_port, slot=slots)
@@ -237,7 +238,7 @@ class Compiler:
 
 
 def _add_endpoints(part: Part, name: str, frontend: Frontend, endpoints: Sequence[Endpoint]) -> None:
-    """Add each endpoint to the map, in a slot of its own."""
+    """Add each endpoint to the map, in its own slot."""
     elements = part.elements.setdefault(name, {})
     port = _number(frontend.port)
     start = (port,) if frontend.kind == NODE_PORT else (frontend.address, port)
@@ -247,7 +248,7 @@ def _add_endpoints(part: Part, name: str, frontend: Frontend, endpoints: Sequenc
 
 
 def collapse(networks: Iterable[str]) -> tuple[str, ...]:
-    """The same addresses in the fewest networks, since nft refuses those that overlap; one address without its `/32`."""
+    """The same addresses in the fewest networks, because nft refuses overlapping ones. A single address has no `/32`."""
     parsed = [ipaddress.ip_network(network) for network in networks]
     four = ipaddress.collapse_addresses([network for network in parsed if isinstance(network, ipaddress.IPv4Network)])
     six = ipaddress.collapse_addresses([network for network in parsed if isinstance(network, ipaddress.IPv6Network)])
@@ -256,11 +257,11 @@ def collapse(networks: Iterable[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _number(value: int) -> str:
-    """Tens of thousands of elements share few ports and slots: one string for each."""
+    """Cached, because tens of thousands of elements share few ports and slots: one string each."""
     return str(value)
 
 
 def _shortest(network: str) -> str:
-    """A network of one address as the bare address, as nft lists it."""
+    """A network of one address as just the address, as nft prints it."""
     address, _slash, length = network.partition("/")
     return address if length == ("128" if ":" in address else "32") else network

@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The parts of an nftables rule: expressions, which have a value for a packet, and statements, which act.
+"""The parts of an nftables rule: expressions, which have a value for each packet, and statements, which act.
 
-Names are those of nft(8). Constants are text in one canonical form, from text and JSON alike: numbers are decimal
-("16384", never "0x4000"), addresses are shortest, networks are "10.0.0.0/8", ranges "80-90", protocols and flags are
-names ("tcp", "new"), names of links have no quotes and may end in "*". A `Key` is one constant for each part of a
-concatenation, so that of a plain value is a tuple of one.
+Names are those of nft(8). Constants are text in one canonical form, whether read from text or JSON: numbers are decimal
+("16384", never "0x4000"), addresses are in shortest form, networks are "10.0.0.0/8", ranges "80-90", protocols and flags are
+names ("tcp", "new"), interface names have no quotes and may end in "*". A `Key` is a tuple with one constant for each part
+of a concatenation; that of a plain value has one element.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ ANY_BIT = "in"  # `ct state new`, `ct status dnat`: one of the flags is set
 
 
 def key_order(key: Key) -> tuple[tuple[int, str], ...]:
-    """Orders keys; numbers by their value."""
+    """The sort key of a `Key`, which orders numbers by value."""
     return tuple((len(part), part) for part in key)
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """Text of another program's table that we do not understand, in place of an expression or a statement."""
+    """Text of another program's table that we do not understand, in place of an expression or statement."""
 
     text: str
 
@@ -63,7 +63,7 @@ class Ct:
 
 @dataclass(frozen=True)
 class Fib:
-    """`fib daddr type`: what the kernel's routing table says of an address."""
+    """`fib daddr type`: what the kernel's routing table knows about an address."""
 
     flags: tuple[str, ...]  # as written: "saddr" or "daddr", then "mark", "iif", "oif"
     result: str  # "type", "oif", "oifname"
@@ -97,7 +97,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class MapLookup:
-    """`KEY map @name` or `KEY map { ... }`: the value that a map has for a key; no match where it has none."""
+    """`KEY map @name` or `KEY map { ... }`: the value that a map has for a key; the rule does not match if there is none."""
 
     key: Expression
     to: Union[Named, AnonymousMap]
@@ -115,7 +115,7 @@ class Named:
 
 @dataclass(frozen=True)
 class AnonymousSet:
-    """`{ ... }`. A single constant to compare with is a set of one: nft itself writes `{ 80 }` as `80`."""
+    """`{ ... }`. A comparison with a single constant has a set of one: nft itself writes `{ 80 }` as `80`."""
 
     keys: tuple[Key, ...]
 
@@ -125,13 +125,13 @@ class AnonymousSet:
 
     @classmethod
     def of(cls, *values: str) -> AnonymousSet:
-        """Of constants that are not concatenated."""
+        """A set of constants that are not concatenated."""
         return cls(tuple((value,) for value in values))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Statement and value of a verdict map alike."""
+    """A statement, or a value in a verdict map."""
 
     kind: str  # one of VERDICTS
     target: str = ""  # a chain of the same table, for JUMP and GOTO
@@ -166,7 +166,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Vmap:
-    """`KEY vmap @name`: the verdict that a map has for a key; goes on with the next rule where it has none."""
+    """`KEY vmap @name`: the verdict that a map has for a key; if there is none, evaluation continues with the next rule."""
 
     key: Expression
     to: Union[Named, AnonymousMap]
@@ -174,7 +174,7 @@ class Vmap:
 
 @dataclass(frozen=True)
 class Reject:
-    reason: str = ""  # "tcp reset", "icmp admin-prohibited", ...; "" is ICMP port unreachable, of the packet's family
+    reason: str = ""  # "tcp reset", "icmp admin-prohibited", ...; "" is ICMP port unreachable, in the packet's family
 
 
 @dataclass(frozen=True)
@@ -189,8 +189,8 @@ class Mangle:
 class Nat:
     """`dnat to ...`, `snat to ...`, `masquerade`, `redirect`.
 
-    A map's values have an address, or an address and a port: `dnat ip addr . port to` and `dnat ip to` are one (nft lists
-    the former as the latter).
+    The values of a map have an address, or an address and a port: `dnat ip addr . port to` and `dnat ip to` are the same
+    (nft lists the former as the latter).
     """
 
     kind: str  # "dnat", "snat", "masquerade" or "redirect"
@@ -202,24 +202,24 @@ class Nat:
 
 @dataclass(frozen=True)
 class Notrack:
-    """`notrack`: conntrack does not follow the packet, so no chain translates it."""
+    """`notrack`: conntrack ignores the packet, so no nat chain translates it."""
 
 
 @dataclass(frozen=True)
 class SetUpdate:
-    """`update @name { ip saddr }`, `update @name { ip saddr : ip daddr }`: puts the packet's key into a dynamic set or
+    """`update @name { ip saddr }`, `update @name { ip saddr : ip daddr }`: adds a key of the packet to a dynamic set or
     map."""
 
     name: str
     key: Expression
-    data: Optional[Expression] = None  # of a map
+    data: Optional[Expression] = None  # for a map
     operation: str = "update"  # refreshes the timeout; or "add", "delete"
     timeout_seconds: int = 0  # 0: the set's own
 
 
 @dataclass(frozen=True)
 class Counter:
-    name: str = ""  # of a named counter
+    name: str = ""  # for a named counter
     packets: int = field(default=0, compare=False)
     bytes: int = field(default=0, compare=False)
 
@@ -229,9 +229,9 @@ class Limit:
     rate: int
     per: str  # "second", "minute", ...
     unit: str = "packets"  # or "bytes", "kbytes", "mbytes"
-    burst: int = 5  # nft's default for packets, which it does not list; of bytes it is 0
+    burst: int = 5  # nft's default for packets, which it does not print; for bytes it is 0
     burst_unit: str = "packets"
-    over: bool = False  # matches what is above the rate, not what is below
+    over: bool = False  # matches packets above the rate instead of below
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The output of `nft -j list ruleset` and `nft -j list table` (libnftables-json(5)), parsed into the same tables as the
-text.
+"""Parses the output of `nft -j list ruleset` and `nft -j list table` (libnftables-json(5)) into the same tables as text.py.
 
-Members that newer releases add to tables, chains and sets do not change what they do to packets, and are passed over.
-Unknown statements become Unknown.
+Members that newer releases add to tables, chains and sets do not affect packets and are ignored. Unknown statements become
+Unknown.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _CHILD = ("family", "table", "name")
 
 
 def parse_json(text: str) -> Ruleset:
-    """Raises UserError `rules-nft-json` with the path of what it stopped at."""
+    """Raises UserError `rules-nft-json` with the path at which it stopped."""
     try:
         document = json_text.parse_json(text)
     except ValueError as error:
@@ -47,7 +46,7 @@ def parse_json(text: str) -> Ruleset:
 
 
 def parse_document(document: Any) -> Ruleset:
-    """Of decoded JSON."""
+    """parse_json for JSON that is decoded already."""
     items = document.get("nftables") if isinstance(document, dict) else None
     if not isinstance(items, list):
         shown = json.dumps(document)
@@ -64,7 +63,7 @@ def parse_document(document: Any) -> Ruleset:
 
 
 class _Reading:
-    """Collects the parts of tables: nft lists rules after their chains."""
+    """Collects the parts of tables, because nft lists rules after all chains."""
 
     def __init__(self) -> None:
         self.tables: dict[tuple[str, str], Table] = {}
@@ -85,12 +84,12 @@ class _Reading:
             self.rule(value)
         elif kind in ("set", "map"):
             self.set(value, is_map=kind == "map")
-        elif kind != "metainfo":  # a named object: it does nothing unless a rule names it
+        elif kind != "metainfo":  # a named object: it has no effect unless a rule refers to it
             named = having(value, _CHILD)
             self.objects[self.home(named)].append((kind, text_of(named["name"])))
 
     def home(self, value: Mapping[str, Any]) -> tuple[str, str]:
-        """Family and name of the table that `value` is in."""
+        """The family and name of the table that contains `value`."""
         home = (text_of(value.get("family")), text_of(value.get("table")))
         if home not in self.tables:
             raise Unclear(f"table {home[0]} {home[1]} is not listed")
@@ -178,7 +177,7 @@ class _Reading:
 
 
 def _types(value: Any) -> tuple[tuple[str, ...], tuple[Expression, ...]]:
-    """Names of types: one, a list, or joined by dots; or, of newer nft, the expressions that have them."""
+    """The types of a set: one name, a list, names joined by dots; or, from newer nft, expressions that have those types."""
     if isinstance(value, dict):
         parts = parts_of(expression_in(only(value, ("typeof",))["typeof"]))
         return tuple(type_of(part) for part in parts), parts
@@ -186,7 +185,7 @@ def _types(value: Any) -> tuple[tuple[str, ...], tuple[Expression, ...]]:
 
 
 def _others(members: Mapping[str, Any], statements: list[Any]) -> tuple[str, ...]:
-    """The same lines as in the text form."""
+    """The attribute lines that text.py keeps too."""
     others = [
         json.dumps(statement, sort_keys=True)
         for statement in statements

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The part of our table that is the same for every cluster, and why each rule is where it is.
+"""The fixed part of our table, which does not depend on Services, and why each rule is where it is.
 
     nat-prerouting, nat-output (nat, -100)       every new connection, once:
       services
@@ -14,32 +14,32 @@
     nat-postrouting (nat, 100)                   marked connections, and those that return to where they came from
     filter-forward, filter-output (filter, 0)    cluster-ips, service-cidrs: what is not translated
 
-**A Service is elements.** Rules and chains say only what is true of every Service with so many endpoints, so one that
-comes or goes, or an endpoint that does, is a handful of elements, and the time of a change hardly depends on how many
-Services there are. Chains with a rule for each Service or endpoint cost the kernel quadratic time to load. The count
-of endpoints selects the chain because the modulus of `numgen` is part of a rule. Maps of endpoints are apart by
-protocol: nft refuses a later rule that looks `tcp dport` up where `th dport` was declared.
+**A Service is elements.** Rules and chains state only what holds for every Service with a given number of endpoints. Adding
+or removing a Service or an endpoint changes a handful of elements, so the time of a change hardly depends on the number of
+Services. Chains with a rule per Service or endpoint would take the kernel quadratic time to load. The number of endpoints
+selects the chain because the modulus of `numgen` is part of a rule. Maps of endpoints are separate per protocol: nft refuses
+to look up `tcp dport` in a map that was declared with `th dport`.
 
-**Decisions are in the nat hooks.** The kernel runs them for the first packet of a connection only, so none of our
-rules costs an established connection anything there, and none needs `ct state new`. They *must* be prerouting and
-output: the route is chosen by the translated destination. Source ranges are checked before translation, as
-the translated packet no longer has the load balancer's address. What has no endpoints is rejected or dropped by the verdict
-of its element, where it would be translated. A connection that one table has translated is not given to nat chains of later
-priority, nor is one masqueraded twice, so two tables can coexist, and the earlier one decides.
+**Decisions are in the nat hooks.** The kernel runs them only for the first packet of a connection, so our rules cost an
+established connection nothing there, and need no `ct state new`. The hooks *must* be prerouting and output: routing uses the
+translated destination. Source ranges are checked before translation, because the translated packet no longer has the load
+balancer's address. Destinations without endpoints are rejected or dropped by the verdict of their element, in the place of
+the translation. A connection that one table has translated skips nat chains of later priority, and none is masqueraded
+twice, so two tables can coexist and the earlier one decides.
 
-**Masquerading is marked, then done.** Only postrouting may masquerade, but the reason for it (who sent the packet
-to which address) is known before translation. The mark's bit is cleared on the way, so that it is set in no packet that
-leaves. A pod that is drawn as its own endpoint would get a packet from itself and answer over loopback: `hairpin` has
-the endpoints of this node as `address . address`. The packets of a pod on another node were translated there.
+**Masquerading is marked first and done later.** Only postrouting may masquerade, but the reason for it (who sent the packet
+to which address) is known only before translation. Postrouting clears the mark's bit, so no packet leaves with it. A pod
+that is picked as its own endpoint would get a packet from itself and answer over loopback: the set `hairpin` has the
+endpoints of this node as `address . address`. Packets of a pod on another node were translated there.
 
-**The rest is refused after translation.** A clusterIP without this port is rejected, and what is in a ServiceCIDR but
-no clusterIP is dropped. Whether another program serves a packet (a node-local cache that has the address on a
-link, another translation) is known only in forward and output, not in input.
+**Everything else is refused after translation.** A port that a clusterIP does not have is rejected; an address in a
+ServiceCIDR that is no clusterIP is dropped. Whether another program serves a packet (a node-local cache with the address on
+a link, another translation) is known only in forward and output, not in input.
 
-**Probes may bypass the table.** To test kube-proxy's rules beside ours, `dscp_bypass` puts a rule before all others that
-returns packets with BYPASS_DSCP to the tables after ours. The field survives the way out of a pod, which a mark does not.
+**Probes may bypass the table.** To test kube-proxy's rules next to ours, `dscp_bypass` adds a first rule that returns
+packets with BYPASS_DSCP to the tables after ours. Unlike a mark, that field survives the way out of a pod.
 
-Others may rely on the priorities of the base chains. Names of chains and sets and the mark may change.
+The priorities of the base chains are a public interface. The mark and the names of chains and sets may change.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ HAIRPIN = "hairpin"
 SOURCE_RANGES = "source-ranges"
 SERVICES = "services"
 NODE_PORTS = "node-ports"
-LOOPBACK_NODE_PORTS = "loopback-node-ports"  # exists where they are rejected
-# Maps of endpoints, each with "-tcp", "-udp" or "-sctp": of an address, and of a node port; those that every source may
-# reach, and those that a source outside may under externalTrafficPolicy Local.
+LOOPBACK_NODE_PORTS = "loopback-node-ports"  # exists only if they are rejected
+# Maps of endpoints, each with suffix "-tcp", "-udp" or "-sctp": for addresses and for node ports; those that every source
+# may reach, and those that a source outside may reach with externalTrafficPolicy Local.
 ENDPOINTS = "endpoints"
 LOCAL_ENDPOINTS = "local-endpoints"
 NODE_PORT_ENDPOINTS = "node-port-endpoints"
@@ -94,21 +94,21 @@ LOCAL_NODE_PORT_ENDPOINTS = "local-node-port-endpoints"
 # Names of chains.
 DISPATCH = "services"
 UNCLAIMED = "cluster-ips-check"
-REJECT_CHAIN = "reject-connection"  # a map's verdict cannot be `reject`
+REJECT_CHAIN = "reject-connection"  # exists because a map's verdict cannot be `reject`
 
-NAT_DESTINATION = -100  # dstnat: where kube-proxy's chains are
+NAT_DESTINATION = -100  # dstnat: the priority of kube-proxy's chains
 NAT_SOURCE = 100  # srcnat
 FILTER = 0
 
 
-_ANY_SLOT = Numgen(65536)  # in a declaration only the type of the expression counts
+_ANY_SLOT = Numgen(65536)  # in a declaration, only the type of the expression matters
 
 
 @dataclass(frozen=True)
 class Family:
-    """How the tables of the two families differ."""
+    """What differs between the tables of the two families."""
 
-    name: str  # the table's family, and the name of its header in expressions
+    name: str  # the family of the table, and the name of its header in expressions
     address_type: str
     loopback: str
 
@@ -129,13 +129,13 @@ def protocol_name(protocol: str) -> str:
 
 
 def slot_key(family: Family, protocol: str, *, node_port: bool, slot: Numgen) -> Concat:
-    """The key of a map of endpoints: the destination, and a random number."""
+    """The key of a map of endpoints: the destination and a slot number."""
     port = Payload(protocol_name(protocol), "dport")
     return Concat((port, slot) if node_port else (family.destination, port, slot))
 
 
 def local_source() -> Match:
-    """Whether the source is an address of this node."""
+    """Matches if the source is an address of this node."""
     return Match(Fib(("saddr",), "type"), AnonymousSet.of("local"))
 
 
@@ -144,7 +144,7 @@ def add_mark(mark: int) -> Mangle:
 
 
 def sets(family: Family) -> tuple[Set, ...]:
-    """All that do not belong to a single Service, without elements."""
+    """The sets that do not belong to a single Service, without elements."""
     address = family.address_type
     frontend = (address, "inet_proto", "inet_service")
     plain = (
@@ -180,13 +180,14 @@ def _endpoints(family: Family, name: str, protocol: str, *, node_port: bool) -> 
     )
 
 
-# Who writes our rules into a table: the module service_rules, a change of kube-proxy's mode, or ballast-service-proxy.
+# Which program writes our rules into a table: the module service_rules, a change of kube-proxy's mode, or
+# ballast-service-proxy.
 SERVICE_RULES, TAKEOVER, SERVICE_PROXY = "service-rules", "takeover", "service-proxy"
 OWNERS = (SERVICE_RULES, TAKEOVER, SERVICE_PROXY)
 
 
 def owner_chain(owner: str) -> str:
-    """The empty chain that marks a table as ours: not every nft and kernel has comments of tables, all have chains."""
+    """The empty chain that marks a table as ours: unlike comments of tables, every nft and kernel supports chains."""
     return f"{MARK}-{owner}"
 
 
@@ -236,7 +237,7 @@ def chains(
     )
 
 
-# A table of an earlier version has no owner chain and is recognised by these.
+# A table written by an earlier version has no owner chain; it is recognized by these chains.
 EARLIER_CHAINS = frozenset(
     (
         *("nat-prerouting", "nat-output", "nat-postrouting", "filter-forward", "filter-output"),
@@ -259,8 +260,8 @@ def _dispatch(family: Family, *, all_local_node_ports: bool, rejects_on_loopback
     frontend: Expression = Concat((family.destination, protocol, port))
     served: tuple[Statement, ...] = (Match(family.destination, Named(NODE_PORT_IPS)),)
     if all_local_node_ports:
-        # By the routing table, as a link may get an address later. Loopback is not served: a packet from there would
-        # leave the node with 127.0.0.1 as its source, and no answer could come back.
+        # By the routing table, because a link may get an address later. Loopback is not served: the packet would leave the
+        # node with source 127.0.0.1, and no reply could come back.
         served = (
             Match(Fib(("daddr",), "type"), AnonymousSet.of("local")),
             Match(family.destination, AnonymousSet.of(family.loopback), UNEQUAL),
@@ -268,7 +269,7 @@ def _dispatch(family: Family, *, all_local_node_ports: bool, rejects_on_loopback
     rules = (
         _rule(Vmap(frontend, Named(SOURCE_RANGES))),
         _rule(Vmap(frontend, Named(SERVICES))),
-        # After addresses: an external IP may be the node's own.
+        # After the addresses: an external IP may be one of the node's own.
         _rule(*served, Vmap(Concat((protocol, port)), Named(NODE_PORTS))),
     )
     if not rejects_on_loopback:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The rules of a traffic policy: who reaches which endpoints, and whose packets are masqueraded.
+"""The rules of a traffic policy: which packets reach which endpoints, and which are masqueraded.
 
-They are the same for Services with session affinity and without: what translates a packet is handed in.
+They are the same with and without session affinity: the statements that translate a packet are passed in.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from . import layout
 from .expressions import DROP, EQUAL, UNEQUAL, AnonymousSet, Match, Meta, Statement, Verdict
 from .objects import Rule
 
-# The traffic policy of a packet to a frontend, as part of names of chains.
+# The traffic policy of packets to a frontend, as used in names of chains.
 INTERNAL = "cluster-ip"
 EXTERNAL = "external"  # externalTrafficPolicy Cluster
 LOCAL = "local"  # externalTrafficPolicy Local
 
-Translation = tuple[Statement, ...]  # the end of a rule; () where there is no endpoint to translate to
+Translation = tuple[Statement, ...]  # the end of a rule; () if there is no endpoint to translate to
 
 
 def policy_of(frontend: Frontend) -> str:
@@ -32,7 +32,7 @@ def policy_of(frontend: Frontend) -> str:
 
 @dataclass(frozen=True)
 class PolicyRules:
-    """Rules of each policy, for one node."""
+    """The rules of each policy on one node."""
 
     family: layout.Family
     detector: LocalDetector
@@ -45,10 +45,10 @@ class PolicyRules:
             return (*self._internal_masquerade(), Rule(everywhere))
         mark = layout.add_mark(self.mark)
         if policy == EXTERNAL:
-            # The answer must come back through this node, wherever the endpoint is.
+            # The reply must come back through this node, wherever the endpoint is.
             return (Rule((mark, *everywhere)),)
-        # The policy preserves the source of clients outside. A pod's source is preserved with any endpoint, and packets
-        # of the node itself have no client source, so both may use the endpoints of all nodes.
+        # The policy preserves the source address of clients outside. For a pod it is preserved with any endpoint, and
+        # packets of the node itself have no client address, so both may use the endpoints of all nodes.
         return (
             *(Rule((match, *everywhere)) for match in self._from_local_pod(EQUAL)),
             Rule((layout.local_source(), mark, *everywhere)),
@@ -56,14 +56,15 @@ class PolicyRules:
         )
 
     def _internal_masquerade(self) -> tuple[Rule, ...]:
-        """A source outside the cluster gets answers only through this node: pods do not know where it came in."""
+        """Masquerade sources outside the cluster: their replies must pass this node, since pods do not know where the packet
+        entered."""
         mark = layout.add_mark(self.mark)
         if self.masquerade_all:
             return (Rule((mark,)),)
         return tuple(Rule((match, mark)) for match in self._from_local_pod(UNEQUAL))
 
     def _from_local_pod(self, operator: str) -> tuple[Match, ...]:
-        """Matches packets of pods of this node, or with UNEQUAL all others; empty where pods cannot be recognised."""
+        """Matches packets from pods of this node, or with UNEQUAL all others; empty if pods cannot be recognized."""
         if not self.detector.kind:
             return ()
         if self.detector.kind == "cidr":

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the kernel has a table, and with which chains, without reading its contents."""
+"""Finds out which tables and chains the kernel has, without reading their contents."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def has_table(host: Host, family: str, table: str) -> bool:
 
 
 def list_chains(host: Host, family: str, table: str) -> Optional[list[str]]:
-    """The names of a table's chains; None where the kernel has no such table.
+    """The names of a table's chains; None if the kernel has no such table.
 
-    `nft list chains` names every table, also one without chains. `nft list tables` of nft 1.0.6 first fetches all
+    `nft list chains` lists every table, including those without chains. `nft list tables` of nft 1.0.6 would first fetch all
     elements of all tables."""
     lines = host.run(["nft", "list", "chains", family], timeout=_SECONDS, limit=KERNEL_LIMIT).stdout.splitlines()
     head = f"table {family} {table} {{"

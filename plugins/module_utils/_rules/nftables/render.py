@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tables and their parts as text that `nft -f` takes. Parsing it again gives the same values; equal values give equal text.
+"""Renders tables and their parts as input for `nft -f`. Parsing the output gives the same values; equal values give equal
+text.
 
-nft has no escapes, so a name, constant or comment that could end early and begin something else is refused:
-UserError `rules-nft-unwritable`.
+nft has no escapes. A name, constant or comment that could end early and begin something else is refused: UserError
+`rules-nft-unwritable`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _WORD = re.compile(r"[A-Za-z0-9_.:/*+-]+")  # three times as fast as with \w
 _KEY = re.compile(r"[\w.:/*+-]+(?: \. [\w.:/*+-]+)*", re.ASCII)
 _OPTION = re.compile(r"[\w-]+( [\w-]+)*", re.ASCII)
 _COUNTER = re.compile("counter")
-_COMMENT_LIMIT = 128  # characters; nft says "comment too long" above
+_COMMENT_LIMIT = 128  # characters; nft rejects longer comments
 
 
 def render_ruleset(ruleset: Ruleset) -> str:
@@ -66,7 +67,7 @@ def render_ruleset(ruleset: Ruleset) -> str:
 def render_table(table: Table) -> str:
     """A block `table ... { }`: sets by name, then chains by name.
 
-    Of other objects, named counters are printed by name alone; the rest is refused.
+    Named counters are rendered without their values; other named objects are refused.
     """
     lines = [f"table {_check(_NAME, table.family, 'family')} {name(table.name)} {{"]
     if table.comment:
@@ -162,7 +163,7 @@ def _match(match: Match) -> str:
 def _nat(nat: Nat) -> str:
     words = [nat.kind]
     if isinstance(nat.address, MapLookup):
-        # Also where the map's values have a port: nft accepts and lists this form and knows it by the map's type.
+        # Even if the map's values include a port: nft accepts and lists this form, and derives it from the map's type.
         words.append(nat.family or _address_family(nat.address))
     elif nat.family:
         words.append(nat.family)
@@ -176,7 +177,8 @@ def _nat(nat: Nat) -> str:
 
 
 def _address_family(lookup: MapLookup) -> str:
-    """Of the addresses in an anonymous map, or of the key; "" where neither has one: then nft uses the table's."""
+    """The family of the addresses in an anonymous map, or else of the key; "" if neither has one: nft then uses that of the
+    table."""
     if isinstance(lookup.to, AnonymousMap):
         targets = [target for _key, target in lookup.to.elements if not isinstance(target, Verdict)]
         return "ip6" if any(":" in target[0] for target in targets) else "ip"
@@ -249,7 +251,8 @@ def _key(expression: Expression, key: Key) -> str:
 
 
 def _constant(kind: str, value: str) -> str:
-    """Marks are bits, so they are printed in hexadecimal. Names of links are quoted: they may equal a word of nft."""
+    """Marks are bit masks, so they are rendered in hexadecimal. Interface names are quoted, because one may equal a keyword
+    of nft."""
     if kind == "mark" and value.isdecimal() and value.isascii():
         return hex(int(value))
     return quote(value) if kind == "ifname" else _check(_WORD, value, "constant")
@@ -302,7 +305,7 @@ def _type_line(of: Set) -> str:
 
 
 def render_elements(of: Set, elements: Iterable[Element], *, between: str = ",\n\t\t\t") -> str:
-    """`10.0.0.1 . 80 : accept, ...`, in the order given, for `elements = { }` and `add element ... { }` alike."""
+    """`10.0.0.1 . 80 : accept, ...` in the given order, for `elements = { }` and `add element ... { }`."""
     listed = list(elements)
     if {"ifname", "mark"} & {*of.key, *of.data}:
         return between.join(_texts(listed, partial(_join_constants, of.key), partial(_join_constants, of.data)))
@@ -311,7 +314,7 @@ def render_elements(of: Set, elements: Iterable[Element], *, between: str = ",\n
 
 
 def _texts(elements: Iterable[Element], written: Callable[[Key], str], value: Callable[[Key], str]) -> Iterator[str]:
-    """Each element as text: its key by `written`, its target by `value`."""
+    """Each element as text: `written` renders its key, `value` its target."""
     for key, target, comment, timeout_seconds in elements:
         text = written(key)
         if timeout_seconds:
@@ -331,7 +334,7 @@ def _join_constants(types: Sequence[str], values: Key) -> str:
 
 
 def _check_words(elements: Sequence[Element]) -> None:
-    """Checks all at once, as there are tens of thousands: one match over the joined words."""
+    """Checks the words of all elements with one match, since there are tens of thousands."""
     words = list(itertools.chain.from_iterable([element.key for element in elements]))
     words += itertools.chain.from_iterable(
         [element.target for element in elements if isinstance(element.target, tuple)]

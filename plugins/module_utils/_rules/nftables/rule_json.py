@@ -2,9 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The statements of one rule as `nft -j list` writes them (libnftables-json(5)), parsed into the same values as by
-rule_text. An unknown statement becomes Unknown. nft itself writes statements without a JSON form as text.
-"""
+"""Parses the statements of a rule in the JSON of `nft -j list` (libnftables-json(5)) into the same values as rule_text.py.
+Unknown statements become Unknown. nft writes statements that have no JSON form as text."""
 
 from __future__ import annotations
 
@@ -67,7 +66,7 @@ _OPERATORS = (EQUAL, UNEQUAL, ANY_BIT, "<", ">", "<=", ">=")
 
 
 def statements_of(items: list[Any], *, family: str) -> tuple[Statement, ...]:
-    """Parse `expr` of a rule."""
+    """Parse the `expr` of a rule."""
     statements: list[Statement] = []
     for item in items:
         if isinstance(item, str):
@@ -80,32 +79,32 @@ def statements_of(items: list[Any], *, family: str) -> tuple[Statement, ...]:
     return tuple(statements)
 
 
-# The shape of values
+# Checks of the shape of values
 
 
 def having(value: Any, required: tuple[str, ...]) -> Mapping[str, Any]:
-    """An object with these members."""
+    """`value` as an object that has at least these members."""
     if not isinstance(value, dict) or not set(required) <= set(value):
         raise Unclear
     return value
 
 
 def only(value: Any, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> Mapping[str, Any]:
-    """An object with these members and no other."""
+    """`value` as an object that has these members and no others."""
     if not isinstance(value, dict) or not set(required) <= set(value) <= {*required, *optional}:
         raise Unclear
     return value
 
 
 def _single(value: Any) -> tuple[str, Any]:
-    """The name and the value of an object with one member."""
+    """The name and value of the only member of an object."""
     if not isinstance(value, dict) or len(value) != 1:
         raise Unclear
     return next(iter(value.items()))
 
 
 def as_list(value: Any) -> list[Any]:
-    """nft writes a list of one as its only member."""
+    """A list; nft writes a list of one as just that element."""
     return value if isinstance(value, list) else [value]
 
 
@@ -184,7 +183,7 @@ def expression_in(value: Any) -> Expression:
         return Concat(tuple(expression_in(part) for part in as_list(inner)))
     if kind in ("&", "|", "^") and isinstance(inner, list) and len(inner) == 2:
         left = expression_in(inner[0])
-        if isinstance(left, Binary) and left.operator != "&":  # as in text
+        if isinstance(left, Binary) and left.operator != "&":  # as in rule_text.py
             raise Unclear
         return Binary(left, kind, constant_in(inner[1]))
     if kind == "map":
@@ -194,7 +193,7 @@ def expression_in(value: Any) -> Expression:
 
 
 def _value(value: Any) -> Expression:
-    """A constant, or an expression."""
+    """A constant or an expression."""
     if isinstance(value, (str, int)) or (isinstance(value, dict) and set(value) <= {"range", "prefix"}):
         return Constant((constant_in(value),))
     return expression_in(value)

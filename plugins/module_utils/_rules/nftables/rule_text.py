@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Parse one rule as `nft list` prints it into statements.
+"""Parses one rule, as `nft list` prints it, into statements.
 
-The grammar is closed: what our own compiler and kube-proxy of 1.29 to 1.37 use, and what a firewall commonly says. Of a
-rule that says something else, the part that is not understood becomes one `Unknown`, and a verdict at its end is still
-read: `tcp flags & (fin | syn) == syn drop` is an Unknown and a drop.
+The grammar is closed: it covers our own compiler, kube-proxy 1.29 to 1.37, and common firewall rules. The part of a rule
+that it does not cover becomes one `Unknown`; a verdict at the end of the rule is still parsed: `tcp flags & (fin | syn) ==
+syn drop` is an Unknown and a drop.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _COMPARISONS = (EQUAL, UNEQUAL, "<", ">", "<=", ">=")
 _BITWISE = {"&": "&", "|": "|", "^": "^", "and": "&", "or": "|", "xor": "^"}
 
 
-# Expressions of two words.
+# Expressions of two words, such as `tcp dport`.
 _SIMPLE: dict[str, dict[str, Expression]] = {
     **{protocol: {field: Payload(protocol, field) for field in fields} for protocol, fields in PAYLOADS.items()},
     "meta": {key: Meta(key) for key in META_KEYS},
@@ -89,19 +89,19 @@ _SIMPLE: dict[str, dict[str, Expression]] = {
 
 
 class Unclear(Exception):
-    """Not in the grammar."""
+    """The text is not in the grammar."""
 
 
 def words_of(text: str) -> list[str]:
-    """Quoted strings, braces, commas, and words between blanks. An unmatched quotation mark is a word of its own."""
+    """Split into quoted strings, braces, commas, and words. An unmatched quotation mark is a word of its own."""
     return _WORDS.findall(text)
 
 
 def parse_rule(text: str, *, family: str) -> Rule:
-    """Parse one line in a chain of a table of `family`; what is not understood becomes Unknown."""
+    """Parse one line of a chain in a table of `family`. Parts that are not understood become Unknown."""
     words = words_of(text)
     handle = 0
-    if words[-3:-1] == ["#", "handle"]:  # another remark (`# xt_tcp`) replaces what nft could not print
+    if words[-3:-1] == ["#", "handle"]:  # other remarks (`# xt_tcp`) stand for what nft could not print
         handle = number_of(words[-1]) or 0
         words = words[:-3]
     comment = ""
@@ -112,12 +112,12 @@ def parse_rule(text: str, *, family: str) -> Rule:
 
 
 def parse_statements(text: str, *, family: str) -> tuple[Statement, ...]:
-    """Parse what `nft -j` has no JSON form for and writes as text."""
+    """Parse statements that `nft -j` writes as text because they have no JSON form."""
     return _statements(words_of(text), family=family)
 
 
 def parse_expression(text: str, *, family: str) -> Expression:
-    """Parse the expression of `typeof` in a set. Raises Unclear."""
+    """Parse the expression in a set's `typeof`. Raises Unclear."""
     reader = _Reader(words_of(text), family=family)
     expression = reader.expression()
     if reader.words[reader.at]:
@@ -132,7 +132,7 @@ def _statements(words: list[str], *, family: str) -> tuple[Statement, ...]:
     try:
         while reader.at < len(words):
             if statements and _ends_rule(statements[-1]):
-                statements.pop()  # unknown words qualify it, so the statement is unknown too
+                statements.pop()  # the words that follow qualify it, so it is unknown too
                 raise Unclear
             start = reader.at
             statements.append(reader.statement())
@@ -158,7 +158,7 @@ def _ends_rule(statement: Statement) -> bool:
 
 
 class _Reader:
-    """Walks over the words of one rule. `words` ends in an empty one, so that looking ahead needs no bounds."""
+    """A cursor over the words of one rule. `words` ends with "", so that lookahead needs no bounds check."""
 
     __slots__ = ("at", "family", "words")
 
@@ -177,7 +177,7 @@ class _Reader:
         return word
 
     def skip(self, word: str) -> bool:
-        """Whether `word` comes next; if so, it is consumed."""
+        """Consume `word` if it is next; returns whether it was."""
         if self.words[self.at] != word:
             return False
         self.at += 1
@@ -217,7 +217,7 @@ class _Reader:
         return tuple(parts)
 
     def name_after(self, word: str) -> str:
-        """Of `@name`."""
+        """The name in `@name`."""
         if not word.startswith("@") or len(word) == 1:
             raise Unclear
         return word[1:]
@@ -235,7 +235,7 @@ class _Reader:
     # Expressions
 
     def expression(self) -> Expression:
-        """With concatenation, bit operations and lookups in maps."""
+        """An expression with concatenation, bit operations and map lookups."""
         whole = self.part()
         if self.words[self.at] == ".":
             parts = [whole]
@@ -256,7 +256,7 @@ class _Reader:
             part = self.primary()
         while self.words[self.at] in _BITWISE:
             operator = _BITWISE[self.take()]
-            if isinstance(part, Binary) and part.operator != "&":  # nft would bind them in another order
+            if isinstance(part, Binary) and part.operator != "&":  # nft would group them differently
                 raise Unclear
             part = Binary(part, operator, self.constant())
         return part
@@ -283,7 +283,7 @@ class _Reader:
         return Numgen(self.number(), mode, self.number() if self.skip("offset") else 0)
 
     def value(self) -> Expression:
-        """What is assigned: an expression or a constant."""
+        """The right-hand side of an assignment: an expression or a constant."""
         if number_of(self.words[self.at]) is not None:
             return Constant((self.constant(),))
         return self.expression()
@@ -336,7 +336,7 @@ class _Reader:
         return comparison(left, tuple(right), operator or (ANY_BIT if left in BIT_FIELDS else EQUAL))
 
     def right_side(self) -> Union[Named, AnonymousSet, list[Key]]:
-        """`@name`, `{ ... }`, or bare constants: several of them are flags."""
+        """`@name`, `{ ... }`, or bare constants; several bare constants are flags."""
         word = self.words[self.at]
         if word.startswith("@"):
             return Named(self.name_after(self.take()))

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The text of `nft list ruleset` and `nft list table`, of nft 1.0 and later, with or without `-a`, parsed into tables.
+"""Parses the output of `nft list ruleset` and `nft list table`, with or without `-a`, of nft 1.0 and later.
 
-Unknown or cut structure is refused with its line. Unknown parts of rules are kept as Unknown, because other programs'
-firewalls are read too.
+Unknown or truncated structure is refused with its line number. Unknown parts of rules are kept as Unknown, because the
+firewalls of other programs are parsed too.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _DATA = re.compile(rf"{_PART}(?: \. {_PART})*", re.ASCII)
 
 
 def parse_text(text: str, *, first_line: int = 1) -> Ruleset:
-    """Raises UserError `rules-nft-text` with the line that it stopped at. `first_line`: the number of the first one."""
+    """Raises UserError `rules-nft-text` with the line at which it stopped. `first_line` is the number of the first line."""
     return _Dump(text, first_line).ruleset()
 
 
 class _Dump:
-    """The lines of a dump, and how far they are read. `number` is that of the last line taken."""
+    """A cursor over the lines of a dump. `number` is that of the last line consumed."""
 
     def __init__(self, text: str, first_line: int) -> None:
         self.lines = text.rstrip().split("\n")
@@ -66,7 +66,7 @@ class _Dump:
         return MESSAGES.error("rules-nft-text", line=self.number + self._before, problem=problem, text=line.strip())
 
     def next_line(self, *, inside: str) -> str:
-        """The next line that says something, without its indentation."""
+        """The next line that is not empty or a comment, without its indentation."""
         while self.number < len(self.lines):
             line = self.lines[self.number].strip()
             self.number += 1
@@ -116,13 +116,13 @@ class _Dump:
                 chains[child] = self.chain(child, family=family, handle=number)
             elif kind in ("set", "map"):
                 sets[child] = self.set(child, kind=kind, family=family, handle=number)
-            else:  # a named object: it does nothing unless a rule names it
+            else:  # a named object: it has no effect unless a rule refers to it
                 objects.append((kind, child))
                 self.read_block(f"{kind} {child}")
         return Table(family, name, chains, sets, flags, tuple(sorted(objects)), comment, handle)
 
     def read_block(self, inside: str) -> list[str]:
-        """The lines up to the brace that closes one that is open."""
+        """The lines of a block, up to and including its closing brace."""
         lines = []
         depth = 1
         while depth > 0:
@@ -153,7 +153,7 @@ class _Dump:
             opening = _OPENING.fullmatch(line)
             if opening is not None and opening[1] in ("table", "chain", "set", "map"):
                 raise self.error(f"this starts inside {inside}")
-            if line.endswith("{"):  # an anonymous chain (`jump {`) or a later form: not understood, kept as one rule
+            if line.endswith("{"):  # an anonymous chain (`jump {`) or newer syntax: not understood, kept as one rule
                 line = " ".join([line, *self.read_block(inside)])
             rules.append(parse_rule(line, family=family))
 
@@ -213,7 +213,7 @@ class _Dump:
         )
 
     def elements_text(self, first: str, *, inside: str) -> str:
-        """The text between the braces; the closing brace ends a line."""
+        """The text between the braces. The closing brace ends a line."""
         lines = [first.strip()]
         while not lines[-1].endswith("}"):
             lines.append(self.next_line(inside=inside))
@@ -222,7 +222,7 @@ class _Dump:
 
 
 class _SetLines:
-    """The lines of a set, without its elements."""
+    """The attributes of a set, without its elements."""
 
     def __init__(self) -> None:
         self.key: tuple[str, ...] = ()
@@ -238,7 +238,7 @@ class _SetLines:
         self.others: list[str] = []
 
     def read(self, line: str, *, family: str) -> bool:
-        """Whether the line is understood."""
+        """Parse one attribute line; returns whether it was understood."""
         word, _blank, rest = line.partition(" ")
         if word == "type" and rest:
             key, _colon, data = rest.partition(" : ")
@@ -275,7 +275,7 @@ class _SetLines:
             self.comment = quoted[1]
             return True
         if word in _KEEPING:
-            seconds = seconds_of(rest)  # of gc-interval, which JSON has in seconds
+            seconds = seconds_of(rest)  # gc-interval, which JSON gives in seconds
             self.others.append(line if seconds is None else f"{word} {seconds}s")
             return True
         return False
@@ -294,11 +294,11 @@ def _handle_of(line: str) -> int:
     return int(match[1]) if match else 0
 
 
-# Elements: there are tens of thousands, so quoted strings are taken out once and the rest is split.
+# Elements. There are tens of thousands, so quoted strings are replaced once and the rest is split.
 
 
 def _elements(body: str, declared: _SetLines) -> dict[Key, Element]:
-    """Parse `10.0.0.1 . tcp . 80 comment "x" : goto y, ...`. ValueError names the element that is not understood."""
+    """Parse `10.0.0.1 . tcp . 80 comment "x" : goto y, ...`. ValueError with the element that is not understood."""
     strings: list[str] = []
 
     def put_aside(match: re.Match[str]) -> str:
@@ -310,7 +310,7 @@ def _elements(body: str, declared: _SetLines) -> dict[Key, Element]:
     plain = not strings and "0x" not in body
     width = 0 if any(isinstance(part, Unknown) for part in declared.key_typeof) else len(declared.key)
     is_vmap = declared.data == (VERDICT,)
-    is_foreign = not set(declared.key) <= set(SERVICE_TYPES)  # flags of TCP may be "psh | ack": kept whole
+    is_foreign = not set(declared.key) <= set(SERVICE_TYPES)  # TCP flags may be "psh | ack": kept as one word
     named = named_parts(declared.key)
     ports = [place for place, of in enumerate(declared.key) if of == "inet_service"]
     elements: dict[Key, Element] = {}
@@ -369,7 +369,7 @@ def _data(text: str, strings: list[str]) -> Optional[Key]:
 
 
 def _options(words: list[str], strings: list[str], item: str) -> tuple[str, int]:
-    """Comment and timeout of an element. Its expiry, counters and limits are state and are ignored."""
+    """The comment and timeout of an element. Its expiry, counters and limits are runtime state and are ignored."""
     comment = ""
     timeout = 0
     pending = words[::-1]

@@ -2,19 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Change the live table into the desired one, without a moment in which rules that stay are missing.
+"""Changes the live table into the desired one. At no moment are rules missing that are in both.
 
-`plan` compares two values and says what differs, as operations in the order that nft takes them: what is referred to is
-added before what refers to it, and deleted after it. `commit` hands them to `nft -f -`, which the kernel does as a whole or
-not at all. Without a difference there is no operation.
+`plan` compares two tables and returns the differences as operations in the order that nft requires: an object is added
+before what refers to it, and deleted after it. `commit` passes them to `nft -f -`, which the kernel applies completely or
+not at all. Without differences there are no operations.
 
-The kernel takes a transaction over at one instant, but not for a packet that is on its way through the rules: it runs chains
-as they were when it entered the first, and looks elements up as they are. A new element may lead it to a new chain, which was
-empty, or an old chain to an element that is gone: it would not be translated. So where elements lead elsewhere, `stages`
-makes up to three transactions: what they will lead to, then the elements, then what nothing leads to any more.
+A transaction takes effect at one instant, but not for a packet that is being processed: it continues in the chains as they
+were when it entered the first one, and looks up elements as they are now. A new element may send it to a new chain, which is
+empty for this packet, or an old chain to an element that is gone: it would not be translated. So if elements change their
+target, `stages` splits the operations into up to three transactions: first what the elements will lead to, then the
+elements, then what nothing leads to any more.
 
-Elements are added and deleted one by one. A chain whose rules differ is emptied and filled again, as its rules have no
-names. Of a base chain, the kernel changes neither type, hook nor priority: it is deleted and added. A set's type cannot
+Elements are added and deleted individually. A chain whose rules differ is flushed and filled again, because its rules have
+no names. The kernel cannot change the type, hook or priority of a base chain: it is deleted and added. A set's type cannot
 change while rules refer to it: a table with such a difference is deleted and added as a whole, in the same transaction.
 """
 
@@ -42,19 +43,19 @@ ADD_SET, DELETE_SET = "add set", "delete set"
 ADD_MAP, DELETE_MAP = "add map", "delete map"
 ADD_ELEMENT, DELETE_ELEMENT = "add element", "delete element"
 
-_SECONDS = 300  # a limit to what the kernel may take; 50,000 Services take a few
-_AT_ONCE = 1000  # elements in one command
-_PLAIN = Set("", ())  # our keys have neither marks nor names of links, which need a form of their own
+_SECONDS = 300  # an upper limit; 50,000 Services take a few seconds
+_AT_ONCE = 1000  # elements per command
+_PLAIN = Set("", ())  # renders our keys: they have no marks or interface names, which need a special form
 
 
 class Operation(NamedTuple):
-    """One change. A named tuple, not a dataclass: a new table is made of tens of thousands."""
+    """One change. A named tuple, not a dataclass, because a new table consists of tens of thousands."""
 
     kind: str
     family: str
     table: str
     name: str = ""  # of the chain, set or map
-    value: Union[None, Chain, Rule, Set, Element] = None  # what is added; of an element also what is deleted
+    value: Union[None, Chain, Rule, Set, Element] = None  # what is added; for elements also what is deleted
 
     @property
     def target(self) -> str:
@@ -64,7 +65,8 @@ class Operation(NamedTuple):
 
 
 def plan(desired: Optional[Table], live: Optional[Table]) -> tuple[Operation, ...]:
-    """What changes `live` into `desired`; None: no table. Elements that packets put into dynamic sets are not compared."""
+    """The operations that change `live` into `desired`; None means no table. Elements that packets add to dynamic sets are
+    not compared."""
     if desired is None:
         return () if live is None else (Operation(DELETE_TABLE, live.family, live.name),)
     if live is None:
@@ -77,8 +79,8 @@ def plan(desired: Optional[Table], live: Optional[Table]) -> tuple[Operation, ..
 
 
 def result(desired: Optional[Table], live: Optional[Table]) -> Optional[Table]:
-    """What `live` is after the operations of `plan`. Of what stays, the kernel keeps comments, how a set is declared, and
-    elements that packets have put into dynamic sets."""
+    """`live` after the operations of `plan`. For objects that stay, the kernel keeps comments, declarations of sets, and the
+    elements that packets have added to dynamic sets."""
     if desired is None or live is None or not _is_amendable(desired, live):
         return desired
     chains = {at: _kept_chain(chain, live.chains.get(at)) for at, chain in desired.chains.items()}
@@ -97,8 +99,8 @@ def _kept_set(declared: Set, there: Optional[Set]) -> Set:
 
 
 def stages(operations: Sequence[Operation]) -> tuple[tuple[Operation, ...], ...]:
-    """The operations of `plan` as transactions, one after the other. After each, every element that was in force leads to
-    what it did or to what is desired."""
+    """The operations of `plan` as consecutive transactions. After each of them, every element that was in force leads to its
+    old or its desired target."""
     deleted = _targets(operations, DELETE_ELEMENT)
     added = _targets(operations, ADD_ELEMENT) if deleted else {}
     replaced = added.keys() & deleted.keys()
@@ -107,7 +109,7 @@ def stages(operations: Sequence[Operation]) -> tuple[tuple[Operation, ...], ...]
     gone = {operation.name for operation in operations if operation.kind == DELETE_CHAIN}
     chains = {at.name: at.value for at in operations if at.kind == ADD_CHAIN and isinstance(at.value, Chain)}
     new = {at for at, chain in chains.items() if chain.base is None and at not in gone}
-    # Networks that come must not overlap those that go, so a set that has both changes at once.
+    # New networks must not overlap those that are deleted, so a set with both changes in one transaction.
     exchanged = {name for name, _key in added if added[name, _key] is None} & {name for name, _key in deleted}
 
     def stage(operation: Operation) -> int:
@@ -137,32 +139,32 @@ def _targets(operations: Iterable[Operation], kind: str) -> dict[tuple[str, Key]
 
 
 def render(operations: Iterable[Operation]) -> str:
-    """The transaction as text for `nft -f`. UserError `rules-nft-unwritable` for a value that nft cannot read."""
+    """The transaction as input for `nft -f`. UserError `rules-nft-unwritable` for a value that nft cannot read."""
     return "".join(_commands(operations))
 
 
 def commit(operations: Sequence[Operation], host: Host) -> None:
-    """Do `operations` in their `stages`. HostError `rules-nft-refused`: of the first that was refused, and of later ones,
-    nothing is done; what is done of earlier ones has no effect on packets."""
+    """Do `operations` in their `stages`. HostError `rules-nft-refused` if one is refused: that stage and all later ones are
+    not applied, and what earlier stages did has no effect on packets."""
     for stage in stages(operations):
         commit_stage(stage, host)
 
 
 def commit_stage(stage: Sequence[Operation], host: Host) -> None:
-    """One of `stages`, in one transaction."""
+    """Apply one of `stages` as one transaction."""
     _run(stage, host, "nft", "-f", "-")
 
 
 def check(operations: Sequence[Operation], host: Host) -> None:
-    """Ask the kernel whether `commit` would succeed, and change nothing."""
+    """Ask the kernel whether `commit` would succeed, without changing anything."""
     _run(operations, host, "nft", "--check", "-f", "-")
 
 
 def read(host: Host, family: str, table: str) -> Optional[Table]:
-    """The table as the kernel has it, None where it has none."""
+    """The table as the kernel has it; None if there is none."""
     if not has_table(host, family, table):
         return None
-    from .json_form import parse_json  # imports the parsers of rules, which a node without our table does not need
+    from .json_form import parse_json  # imports the rule parsers, which a node without our table does not need
 
     listed = host.run(["nft", "-j", "list", "table", family, table], timeout=_SECONDS, limit=KERNEL_LIMIT).stdout
     return parse_json(listed).tables[family, table]
@@ -186,7 +188,7 @@ def _is_amendable(desired: Table, live: Table) -> bool:
     for at, declared in live.sets.items():
         if at in desired.sets and replace(declared, elements={}) != replace(desired.sets[at], elements={}):
             return False
-    # Not amendable: a regular chain, which rules may jump to, that becomes a base chain.
+    # A regular chain, to which rules may jump, cannot become a base chain.
     return all(
         chain.base is not None or at not in desired.chains or desired.chains[at].base is None
         for at, chain in live.chains.items()
@@ -229,8 +231,8 @@ def _amendments(desired: Table, live: Table) -> Iterator[Operation]:
 
 
 def _element_amendments(desired: Table, live: Table) -> list[Operation]:
-    """All deletions before all additions: an element whose value differs is in both, and networks of an interval set must
-    not overlap in between."""
+    """All deletions before all additions: an element whose value changes is in both, and the networks of an interval set
+    must never overlap."""
     pairs = [
         (at, declared.elements, live.sets[at].elements if at in live.sets else {})
         for at, declared in desired.sets.items()
@@ -271,14 +273,15 @@ def _commands(operations: Iterable[Operation]) -> Iterator[str]:
 def _elements(kind: str, elements: list[Element]) -> str:
     if kind == DELETE_ELEMENT:
         elements = [Element(element.key) for element in elements]
-    return render_elements(_PLAIN, elements, between=",")  # in one line: nft reads that faster by a tenth
+    return render_elements(_PLAIN, elements, between=",")  # on one line, which nft reads ten percent faster
 
 
 def _value(value: Union[None, Chain, Rule, Set, Element]) -> str:
     if isinstance(value, Rule):
         return f" {render_rule(value)}"
     if isinstance(value, Set):
-        # The kernel's default for a dynamic set. Given explicitly, the kernel allocates all of it at once: 1 MiB a set.
+        # This is the kernel's default for a dynamic set. If given explicitly, the kernel allocates all of it at once: 1 MiB
+        # per set.
         if value.dynamic and value.size == DYNAMIC_SIZE:
             value = replace(value, size=0)
         return f" {{ {' '.join(f'{line};' for line in set_lines(value))} }}"

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Words of nft(8) that text and JSON share: types of expressions, names of priorities, times, numbers.
+"""Vocabulary of nft(8) that text and JSON share: types of expressions, priority names, times, numbers.
 
-Functions return None, or an empty value, for an unknown word; their callers report it with its line.
+Functions return None or an empty value for an unknown word; the caller reports it with its line.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ LIMIT_UNITS = ("packets", "bytes", "kbytes", "mbytes")
 DEFAULT_BURST = 5  # packets
 LOG_OPTIONS = ("prefix", "level", "group", "snaplen", "queue-threshold", "flags")
 NAT_FLAGS = ("fully-random", "persistent", "random")
-# Comparing one of these with a plain constant asks whether one of its flags is set.
+# Compared with a plain constant, these match if one of the flags is set.
 BIT_FIELDS = (Ct("state"), Ct("status"), Payload("tcp", "flags"))
-PORT_UNREACHABLE = "port-unreachable"  # nft's default for `reject`, which it does not list
-# What an element of a dynamic set may keep account of.
+PORT_UNREACHABLE = "port-unreachable"  # nft's default for `reject`, which it does not print
+# State that elements of a dynamic set may have.
 STATEFUL = ("counter", "limit", "quota", "last", "ct", "ct count")
 SERVICE_TYPES = ("ipv4_addr", "ipv6_addr", "inet_proto", "inet_service", "integer", "mark", "ifname")
 REJECT_PROTOCOLS = {"ip": "icmp", "ip6": "icmpv6", "inet": "icmpx", "bridge": "icmpx", "netdev": "icmpx"}
@@ -85,7 +85,7 @@ _ALIASES: Mapping[str, Mapping[str, str]] = {
 
 _PORT_UNREACHABLE_NUMBERS = {"icmp": "3", "icmpv6": "4", "icmpx": "1"}
 
-# nft(8), "standard priority names"; those of family bridge differ.
+# nft(8), "standard priority names"; those of the bridge family differ.
 _PRIORITIES = {"raw": -300, "mangle": -150, "dstnat": -100, "filter": 0, "security": 50, "srcnat": 100}
 _BRIDGE_PRIORITIES = {"dstnat": -300, "filter": -200, "out": 100, "srcnat": 300}
 
@@ -98,7 +98,7 @@ _TIME = re.compile(
 
 
 def type_of(expression: Expression) -> str:
-    """The name of an expression's type, as a set says it; "" where it has none that we know."""
+    """The type of an expression, as named in the declaration of a set; "" if we know no name for it."""
     if isinstance(expression, Payload):
         if expression.protocol in ("icmp", "icmpv6"):
             return f"{expression.protocol}_{expression.field}"
@@ -135,13 +135,14 @@ def name_parts(key: Key, named: tuple[tuple[int, Mapping[str, str]], ...]) -> Ke
 
 
 def one_of(left: Expression, keys: Iterable[Key]) -> AnonymousSet:
-    """`{ KEYS }` that `left` is compared with."""
+    """The set `{ KEYS }` that `left` is compared with."""
     named = named_parts(tuple(type_of(part) for part in parts_of(left)))
     return AnonymousSet(tuple(name_parts(key, named) for key in keys) if named else tuple(keys))
 
 
 def comparison(left: Expression, keys: tuple[Key, ...], operator: str) -> Match:
-    """nft lists `meta mark & 0x80000000 != 0x0`, whose mask is of leading ones, as `meta mark != 0x00000000/1`."""
+    """A match of `left`. nft lists `meta mark & 0x80000000 != 0x0`, whose mask is a prefix of ones, as `meta mark !=
+    0x00000000/1`."""
     value, slash, length = (keys[0][0] if len(keys) == 1 and keys[0] else "").partition("/")
     number, ones = number_of(value), number_of(length)
     if slash and left in _MARKS and number is not None and ones is not None and ones <= _MARK_BITS:
@@ -172,7 +173,7 @@ def signed_of(word: str) -> Optional[int]:
 
 
 def seconds_of(word: str) -> Optional[int]:
-    """Of `3h`, `1d2h3m4s500ms`; parts of a second are dropped, as `nft -j` does."""
+    """The seconds of `3h` or `1d2h3m4s500ms`; fractions are dropped, as in `nft -j`."""
     match = _TIME.fullmatch(word)
     if match is None:
         return None
@@ -181,17 +182,18 @@ def seconds_of(word: str) -> Optional[int]:
 
 
 def constant_of(word: str) -> str:
-    """One constant in its canonical form: nft lists marks in hexadecimal, and names of links in quotes."""
+    """The canonical form of one constant: nft prints marks in hexadecimal and interface names in quotes."""
     if word.startswith('"'):
         return word[1:-1]
     if word.startswith("0x"):
-        numbers = [number_of(part) for part in word.split("-")]  # of one mark, or of a range
+        numbers = [number_of(part) for part in word.split("-")]  # a mark, or a range of marks
         return word if None in numbers else "-".join(map(str, numbers))
     return word
 
 
 def reject_reason(words: str, *, family: str) -> str:
-    """`icmp port-unreachable` is what `reject` means in a table of family ip."""
+    """The reason in canonical form, "" for the default: `icmp port-unreachable` is what `reject` means in a table of family
+    ip."""
     protocol, _blank, reason = words.partition(" ")
     if reason == _PORT_UNREACHABLE_NUMBERS.get(protocol):
         words = f"{protocol} {PORT_UNREACHABLE}"
