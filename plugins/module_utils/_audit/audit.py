@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds where the rules of a node differ from the expected rules of its Services.
+"""Finds differences between the rules of a node and the rules that its Services require.
 
     structure.py            do the chains exist, and are they called where they should be?
     verdict_comparison.py   expected and traced verdicts of packets (probes.py) to every destination
@@ -10,7 +10,7 @@
     duplicates.py           destinations that two Services claim
     foreign_translation.py  packets that rules of other programs keep from the rules of Services
     foreign.py              packets that rules of other programs drop
-    stale_connections.py    UDP connections that conntrack keeps at a former endpoint
+    stale_connections.py    UDP connections that conntrack keeps to former endpoints
     node.py                 stale rules of other backends, settings
 
 The later steps see the rules as if the structure were repaired, so that one cause is one finding.
@@ -62,12 +62,12 @@ class AuditInput:
     rules: Mapping[int, Any]  # by family, as the backend reads them
     surroundings: Surroundings
     owner: str  # "ballast" or "kube-proxy"
-    source: str = KERNEL  # where `rules` are from: KERNEL, DUMP or COMPILED
-    node_rules: Mapping[int, NodeRules] = field(default_factory=dict)  # by family: those of all programs
+    source: str = KERNEL  # where `rules` come from: KERNEL, DUMP or COMPILED
+    node_rules: Mapping[int, NodeRules] = field(default_factory=dict)  # by family: the rules of all programs
 
 
 def audit(given: AuditInput, facts: Facts) -> list[AuditFinding]:
-    """Sorted by severity, family, service, id; empty on a healthy node."""
+    """Findings, sorted by severity, family, service, id; empty on a healthy node."""
     views = {family: given.snapshot.view(family) for family in given.rules}
     findings = [finding for family in given.rules for finding in _audit_family(given, facts, family)]
     settings = [
@@ -128,7 +128,7 @@ def _find_foreign_translations(given: AuditInput, facts: Facts, family: int) -> 
 
 
 def _rules_of_all(given: AuditInput, facts: Facts, family: int) -> NodeRules:
-    """The rules of all programs, those of Services as they are."""
+    """The rules of all programs, with those of Services as they were read."""
     rules, backend = given.rules[family], given.backend
     tables = dict(facts.ruleset.tables)
     iptables = {variant: tables for (variant, of), tables in facts.iptables.items() if of == family}

@@ -4,8 +4,8 @@
 
 """The destinations that rules match, in every layout of kube-proxy and in our own. Pure.
 
-A destination is an address, a protocol and a port: "" is the address of a node port; "" and 0 are protocol and port of
-an address that rules match without ports.
+A destination is (address, protocol, port). The address of a node port is ""; for an address that rules match without ports,
+protocol and port are "" and 0.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def text(key: Key) -> str:
 
 
 def find_in_nftables(table: Table) -> set[Key]:
-    """The keys of its verdict maps that look up a destination, under any name; and cluster IPs."""
+    """The keys of verdict maps that look up a destination, whatever their names, and cluster IPs."""
     keys = {(address, "", 0) for (address, *_rest) in _elements(table, CLUSTER_IPS)}
     for named_set in table.sets.values():
         if named_set.data != (VERDICT,):
@@ -72,7 +72,7 @@ def _elements(table: Table, name: str) -> Iterator[tuple[str, ...]]:
 
 
 def find_in_iptables(tables: Tables) -> set[Key]:
-    """The destinations that its rules match by -d and --dport."""
+    """The destinations that rules match with -d and --dport."""
     keys = set()
     for table, name in _IPTABLES_CHAINS:
         chain = tables.chain(table, name)
@@ -98,7 +98,7 @@ def _key(rule: Rule) -> Optional[Key]:
 
 
 def find_in_ipvs(own: IpvsRules, services: Collection[Key]) -> set[Key]:
-    """Virtual servers, addresses of the link, and elements of ipsets of our `own` rules. A virtual server on an address of
+    """Virtual servers, addresses of the link, and elements of ipsets in our `own` rules. A virtual server on an address of
     the node serves a node port, unless `services` has that destination."""
     on_node = {address for _name, addresses in own.links for address in addresses} - own.bound
     keys: set[Key] = {(address, "", 0) for address in own.addresses}

@@ -4,8 +4,8 @@
 
 """The rules of a node from a dump, and which parts the dump lacks. Pure.
 
-A kernel always has a part, though it may be empty; a dump has what somebody saved. A table or family that is not in the dump
-is not known, and must not count as missing from the kernel.
+A kernel always has every part, even if it is empty; a dump only has what was saved. A table or family that is not in the
+dump is unknown and must not count as missing in the kernel.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .._rules.node_rules import ARRIVALS, EVERYTHING, REFUSALS, Missing, NodeRul
 from .dump.reading import Dump, read_dump
 
 _REFUSED = re.compile(r"(?m)^add KUBE-(?:6-)?LOAD-BALANCER-FW ")
-_OF_SERVICE = re.compile(r"/|^cluster-ip-|^external-|^local-|^node-port-")  # names of chains, kube-proxy's and our own
-_TABLES = ("nat", "filter")  # that kube-proxy fills on every node
+_OF_SERVICE = re.compile(r"/|^cluster-ip-|^external-|^local-|^node-port-")  # kube-proxy's chains, and our own
+_TABLES = ("nat", "filter")  # filled by kube-proxy on every node
 
 
 class DumpReading:
@@ -41,16 +41,16 @@ class DumpReading:
 
     @property
     def own_table(self) -> str:
-        """The nftables table of the backend, "" of another backend."""
+        """The backend's nftables table; "" for another backend."""
         return self.backend.table if isinstance(self.backend, Nftables) else ""
 
     @property
     def links(self) -> Optional[Links]:
-        """None where they were not saved."""
+        """None if they were not saved."""
         return None if self.dump.links is None else parse_links(self.dump.links)
 
     def rules(self, family: int) -> Any:
-        """Those of the backend, as it would read them from the kernel."""
+        """The backend's rules, as it would read them from the kernel."""
         if isinstance(self.backend, Nftables):
             listed = self.dump.nftables or Ruleset()
             return listed.tables.get((NFT_FAMILIES[family], self.backend.table))
@@ -70,7 +70,7 @@ class DumpReading:
         )
 
     def ruleset(self, family: int) -> Ruleset:
-        """Without the tables that iptables shows."""
+        """The nftables tables of a family, without those that iptables shows."""
         shown = {(NFT_FAMILIES[family], table.name) for table in self.dump.tables(NFT, family).tables}
         listed = {} if self.dump.nftables is None else self.dump.nftables.tables
         return Ruleset(
@@ -88,11 +88,11 @@ class DumpReading:
 
 
 def is_saved(dump: Dump, family: int, backend: Backend) -> bool:
-    """Whether the dump has rules of this family at all."""
+    """Whether the dump has any rules of this family."""
     if isinstance(backend, Nftables):
         name = NFT_FAMILIES[family]
         listed = {} if dump.nftables is None else dump.nftables.tables
-        # Any other table of the family, or of both, tells that the whole ruleset was listed.
+        # Any other table of the family, or of inet, shows that the whole ruleset was listed.
         return any(of in (name, "inet") for of, _table in listed)
     return any(of == family for _variant, of in dump.iptables)
 
@@ -131,7 +131,7 @@ def _missing_tables(dump: Dump, family: int, backend: Backend) -> Iterator[Missi
 
 
 def _missing_elements(dump: Dump, family: int, backend: Backend) -> Iterator[Missing]:
-    """nft -t prints sets and maps without their elements. With chains of Services, some of them have elements."""
+    """`nft -t` prints sets and maps without elements. If there are chains of Services, some of them must have elements."""
     if not isinstance(backend, Nftables) or dump.nftables is None:
         return
     key = (NFT_FAMILIES[family], backend.table)
@@ -143,8 +143,8 @@ def _missing_elements(dump: Dump, family: int, backend: Backend) -> Iterator[Mis
 
 
 def _decided_by(table: str, dump: Dump, backend: Backend) -> str:
-    """The filter table refuses what nat does not translate; in ipvs mode it also comes before the translation, and refuses
-    sources that a load balancer does not allow."""
+    """What a table decides. The filter table refuses what nat does not translate; in ipvs mode it also comes before
+    translation, and refuses sources that a load balancer does not allow."""
     if table != "filter" or (isinstance(backend, Ipvs) and _REFUSED.search(dump.sets or "")):
         return EVERYTHING
     return REFUSALS

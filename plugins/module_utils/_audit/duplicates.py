@@ -4,8 +4,8 @@
 
 """Finds destinations that two Services claim, and which of the two the rules serve. Pure.
 
-Our rules serve the older Service. kube-proxy's serve one or the other: the first rule in iptables, the last element that
-was written in nftables, the last virtual server in ipvs (k/k#69599).
+Our rules serve the older Service. kube-proxy's serve either one: that of the first rule in iptables, of the element written
+last in nftables, of the last virtual server in ipvs (k/k#69599).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .probes import OUTSIDE, Prober
 
 
 def find_duplicates(view: FamilyView, prober: Prober, trace: Callable[[Packet], Answer]) -> Iterator[AuditFinding]:
-    """One finding for each destination and Service that loses it."""
+    """One finding for each destination and each Service that loses it."""
     if not view.duplicates:
         return
     frontends = {destination_text(frontend.key): frontend for frontend in view.frontends}
@@ -47,7 +47,7 @@ def _serves_loser(
     prober: Prober,
     trace: Callable[[Packet], Answer],
 ) -> bool:
-    """Whether the rules serve the Service that loses in ours."""
+    """Whether the rules serve the Service that loses the destination in our rules."""
     probe = next((probe for probe in prober.probes(frontend) if probe.title == OUTSIDE), None)
     if probe is None:
         return False

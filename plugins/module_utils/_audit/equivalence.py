@@ -2,20 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds equivalent destinations of an nftables table, so that one of them can be traced for all; iptables_equivalence.py those of
-iptables. Pure.
+"""Finds equivalent destinations in an nftables table, so that one trace stands for all of them; iptables_equivalence.py does
+the same for iptables. Pure.
 
 A table has tens of thousands of destinations of very few kinds, and a trace takes a millisecond. Two destinations are
-equivalent when they differ only in their names: replace each one's address by A, its port by P and its endpoints by
-E0, E1, ... in all its entries of the table, and the results are equal. Then packets to both get the same verdict. The
-entries of a destination are
+equivalent if they differ only in names: replace the address of each with A, its port with P and its endpoints with E0, E1,
+... in all its entries of the table, and the results are equal. Packets to both then get the same verdict. The entries of a
+destination are
 
     the elements of sets and maps with its address, its port or an endpoint in their keys,
     the chains that those elements lead to, directly or through other chains,
-    and where its address, port and endpoints lie in the networks and ports of shared rules.
+    and the positions of its address, port and endpoints in the networks and port ranges of shared rules.
 
-Shared rules (those of base chains, and of chains that they jump to) are the same for both, and so are the probes. A
-different policy, or state of an endpoint, also makes a difference, since it changes the expected verdict.
+Shared rules (those of base chains, and of chains that they jump to) are the same for both, as are the probes. A different
+policy or endpoint state also makes a difference, because it changes the expected verdict.
 """
 
 from __future__ import annotations
@@ -49,27 +49,28 @@ from .._rules.packet import Surroundings
 
 _ADDRESSES = ("ipv4_addr", "ipv6_addr")
 _PORT = "inet_service"
-NETWORKS_LIMIT = 64  # with more networks in shared rules, the comparison costs more than it saves
+NETWORKS_LIMIT = 64  # with more networks in shared rules, the comparison would cost more than it saves
 _DEPTH_LIMIT = 8
 
-_Entry = tuple[str, Key, Optional[Target], tuple[str, ...]]  # name and element of a set, and the types of its key
+_Entry = tuple[str, Key, Optional[Target], tuple[str, ...]]  # set, key, target, types of the key's parts
 
 
 class Places:
-    """Where addresses and ports lie in the networks and ranges that shared rules have as `constants`, and which are the node's."""
+    """In which networks and ranges of shared rules (`constants`) an address or port lies, and which addresses are the
+    node's."""
 
     def __init__(self, constants: Iterable[str], surroundings: Surroundings, *, node: str) -> None:
         self.node = node
         self._local = {address for _name, addresses in surroundings.interfaces for address in addresses}
         spans = (_span(constant) for constant in constants)
-        self._spans = sorted(span for span in spans if span is not None)  # the others are words, not ranges
+        self._spans = sorted(span for span in spans if span is not None)  # other constants are words, not ranges
 
     @property
     def count(self) -> int:
         return len(self._spans)
 
     def of(self, number: int) -> tuple[int, ...]:
-        """`number`: an address or a port."""
+        """The indexes of the ranges that contain `number`, an address or a port."""
         return tuple(at for at, (low, high) in enumerate(self._spans) if low <= number <= high)
 
     def of_address(self, address: str) -> tuple[int, ...]:
@@ -80,7 +81,7 @@ class Places:
 
 
 def policy_of(frontend: Frontend, places: Places) -> Hashable:
-    """Everything of a Service that decides the expected verdict of packets to one of its destinations."""
+    """Everything about a Service that decides the expected verdict of packets to one of its destinations."""
     service = frontend.service
     endpoints = tuple(
         (
@@ -105,7 +106,7 @@ class Equivalence:
     def __init__(self, table: Table, config: RuleConfig, surroundings: Surroundings, *, node: str) -> None:
         self._table = table
         self._by_address: dict[str, list[_Entry]] = {}
-        self._by_port: dict[str, list[_Entry]] = {}  # of keys without an address
+        self._by_port: dict[str, list[_Entry]] = {}  # elements whose keys have no address
         constants = {*_constants(table), config.detector.value}
         for named_set in table.sets.values():
             if not _is_memory(named_set):
@@ -113,7 +114,7 @@ class Equivalence:
         self.places = Places(constants, surroundings, node=node)
 
     def key(self, frontend: Frontend) -> Optional[Hashable]:
-        """None: it has no equivalent."""
+        """The key of a destination; None if it has no equivalent."""
         service = frontend.service
         if service.source_ranges or self.places.count > NETWORKS_LIMIT:
             return None
@@ -123,7 +124,7 @@ class Equivalence:
         return _DestinationKey(self, frontend, names).key()
 
     def _index(self, named_set: Set, constants: set[str]) -> None:
-        """Indexes the elements of a set by address or port; adds their ranges to the constants of shared rules."""
+        """Index the elements of a set by address or port; add the ranges in their keys to `constants`."""
         places = [at for at, kind in enumerate(named_set.key) if kind in _ADDRESSES]
         ports = [at for at, kind in enumerate(named_set.key) if kind == _PORT]
         for key, element in named_set.elements.items():
@@ -181,7 +182,7 @@ class _DestinationKey:
     def _chain(self, name: str, depth: int) -> Hashable:
         rules = self._equivalence.chain(name)
         if rules is None or depth > _DEPTH_LIMIT:
-            return name  # equal to no other
+            return name  # equal to no other chain
         return tuple(tuple(self._statement(statement, depth + 1) for statement in rule) for rule in rules)
 
     def _statement(self, statement: Statement, depth: int) -> Hashable:
@@ -213,14 +214,15 @@ class _DestinationKey:
         return tuple((self._constant(key), self._target(target, depth)) for key, target in to.elements)
 
     def _constant(self, key: Key) -> Hashable:
-        """A network also tells which of the endpoints lie in it."""
+        """A key with names in place of addresses; a network also has the names of the destination's addresses that it
+        contains."""
         return tuple(
             (part, tuple(is_in(name, part) for name in self._names)) if _is_range(part) else self._names.get(part, part)
             for part in key
         )
 
     def _set(self, name: str) -> Hashable:
-        """Sets in which rules remember packets belong to one Service each: their names do not matter."""
+        """The key of a set. A set in which rules remember packets belongs to one Service, so its name does not matter."""
         named_set = self._equivalence.set(name)
         if named_set is None or not _is_memory(named_set):
             return name
@@ -236,7 +238,7 @@ def _is_memory(named_set: Set) -> bool:
 
 
 def _constants(table: Table) -> Iterator[str]:
-    """Constants of shared rules: base chains, and chains that they lead to by name and not by a map."""
+    """The constants of shared rules: those of base chains, and of chains that they lead to by name instead of by a map."""
     live = [name for name, chain in table.chains.items() if chain.base is not None]
     known = set(live)
     while live:
@@ -261,7 +263,7 @@ def _new_targets(to: AnonymousMap, known: set[str]) -> list[str]:
 
 
 def _is_range(part: str) -> bool:
-    """Whether it is a range of several addresses or ports."""
+    """Whether it is a range with several addresses or ports."""
     return ("/" in part or "-" in part) and _span(part) is not None
 
 
@@ -272,7 +274,7 @@ def _number(address: str) -> int:
 
 @lru_cache(maxsize=2**16)
 def _span(text: str) -> Optional[tuple[int, int]]:
-    """The first and last number of a network, a range, an address or a port; None for anything else."""
+    """The first and last number of a network, range, address or port; None for anything else."""
     try:
         if "/" in text:
             network = ipaddress.ip_network(text)

@@ -4,9 +4,9 @@
 
 """The expected verdict of a packet in Kubernetes' terms, without tables, chains or virtual servers.
 
-Traces of rules are compared with it. It reads from top to bottom as an operator would argue: to which Service does the
-destination belong, may this source use it, which endpoints does the traffic policy allow, which endpoints see the node's
-address as the source. Every step is a row of RULES. The backends differ only in the rows of DIFFERENCES.
+Traces of rules are compared with it. It reads from top to bottom as an operator would reason: which Service has the
+destination, may this source use it, which endpoints does the traffic policy allow, which endpoints see the node's address as
+the source. Every step is a row of RULES. The backends differ only in the rows of DIFFERENCES.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .verdict_rules import EVERY, RULES
 
 @dataclass(frozen=True)
 class _Choice:
-    """The endpoints that a traffic policy allows a packet, by which rule, and whether that rule masquerades."""
+    """The endpoints that a traffic policy allows a packet, the rule that says so, and whether that rule masquerades."""
 
     endpoints: Sequence[Endpoint]
     masquerade: bool
@@ -36,15 +36,15 @@ class _Choice:
 
 @dataclass(frozen=True)
 class _SourceCheck:
-    """The result of loadBalancerSourceRanges for a source."""
+    """Whether loadBalancerSourceRanges allow a source, and the rule that says so."""
 
     refused: bool
     why: tuple[str, ...] = ()
 
 
 class ExpectedVerdicts:
-    """A view with an index of its destinations, which may be tens of thousands. `minor`: version of the kube-proxy whose
-    nftables rules these are; our own rules do what the newest do."""
+    """A view with an index of its destinations, of which there may be tens of thousands. `minor` is the version of the
+    kube-proxy that wrote the nftables rules; our own rules behave like the newest."""
 
     def __init__(
         self, view: FamilyView, config: RuleConfig, surroundings: Surroundings, *, minor: int = NEWEST
@@ -77,7 +77,7 @@ class ExpectedVerdicts:
         return self._answer_closed(frontend, closed_by) if closed_by else self._answer_served(frontend, packet)
 
     def _answer_as_node_port(self, packet: Packet) -> Optional[Answer]:
-        """The answer of the rule node-port-after-address; None where it does not apply."""
+        """The answer according to rule node-port-after-address; None where it does not apply."""
         own = self._frontends[packet.destination, packet.protocol, packet.port]
         same = self._frontends.get(("", packet.protocol, packet.port))
         if same is None or not self._holds("node-port-after-address"):
@@ -95,7 +95,7 @@ class ExpectedVerdicts:
         return rejected and ipaddress.ip_address(packet.destination).is_loopback
 
     def _rule_against(self, own: str) -> str:
-        """The rule by which node ports are not served on `own`, an address of this node, or ""."""
+        """The rule by which node ports are not served on the node's address `own`; "" if they are."""
         where = self._node_ports
         if ipaddress.ip_address(own).is_loopback:
             served = where.loopback and (where.all_local or own == LOOPBACK_ADDRESS)
@@ -105,13 +105,13 @@ class ExpectedVerdicts:
             return "node-port-link-local"
         if own in where.addresses:
             return ""
-        if where.all_local:  # the other backends ask the routing table
+        if where.all_local:  # backends other than ipvs query the routing table
             return "node-port-new-address" if self._holds("node-port-new-address") else ""
         unset = self._config.node_port_addresses is None
         return "node-port-primary" if unset and self._holds("node-port-primary") else "node-port-elsewhere"
 
     def _answer_closed(self, frontend: Frontend, closed_by: str) -> Answer:
-        """The verdict for a node port on an address where node ports are not served."""
+        """The answer for a node port on an address that does not serve node ports."""
         endpoints = self._reachable(frontend.service)
         if not endpoints.has_any and self._holds("node-port-closed-everywhere"):
             return Answer(REJECT, why=_why("node-port-closed-everywhere"))
@@ -120,7 +120,7 @@ class ExpectedVerdicts:
         return Answer(PASS, why=_why(closed_by))
 
     def _answer_unserved(self, packet: Packet) -> Answer:
-        """The verdict where no Service has this port on this address."""
+        """The answer for a port that no Service has on this address."""
         address = packet.destination
         on_link = self._surroundings.is_local(address)
         checks_health = packet.port in self._health_check_ports and packet.protocol != "SCTP"
@@ -166,8 +166,8 @@ class ExpectedVerdicts:
         return Answer(REJECT, why=why + _why("no-real-servers"))
 
     def _check_source(self, service: ServicePort, endpoints: Reachable, packet: Packet) -> _SourceCheck:
-        """Where a load balancer's address is bound to the node, the node's packets to it have that address as their
-        source: a range that contains the node allows them too."""
+        """Whether the source may use the load balancer. If the load balancer's address is bound on the node, the node's
+        packets to it have that address as their source: a range that contains the node allows them too."""
         networks = [ipaddress.ip_network(source_range) for source_range in service.source_ranges]
         node = self._view.node.primary
         node_may = bool(node) and is_within(node, networks)
@@ -204,7 +204,7 @@ class ExpectedVerdicts:
         return _Choice(endpoints.local, bool(rule), _why("internal-local") + why)
 
     def _internal_masquerade(self, packet: Packet) -> str:
-        """The rule by which a packet to a clusterIP is masqueraded, or "" where its source is kept."""
+        """The rule by which a packet to a clusterIP is masqueraded; "" if its source is kept."""
         if self._config.masquerade_all:
             return "masquerade-all"
         if self._config.detector.kind and not self._from_local_pod(packet):
@@ -247,8 +247,8 @@ class ExpectedVerdicts:
         )
 
     def _is_taken_for_node_port(self, frontend: Frontend) -> bool:
-        """Whether the rule masquerade-node-port applies to it. Rules for external IPs end before those of node ports, and
-        those for SCTP look at the address too."""
+        """Whether rule masquerade-node-port applies. Rules for external IPs come before those for node ports, and those for
+        SCTP match the address too."""
         if frontend.kind not in (CLUSTER_IP, LOAD_BALANCER) or not self._holds("masquerade-node-port"):
             return False
         same = self._frontends.get(("", frontend.protocol, frontend.port))
@@ -256,7 +256,7 @@ class ExpectedVerdicts:
         return is_open and frontend.protocol != "SCTP"
 
     def _is_virtual_source(self, packet: Packet) -> bool:
-        """Whether the rule masquerade-virtual applies to its source."""
+        """Whether rule masquerade-virtual applies to the packet's source."""
         if self._config.masquerade_all or self._config.detector.kind or not self._holds("masquerade-virtual"):
             return False
         source = self._frontends.get((packet.source, packet.protocol, packet.port))

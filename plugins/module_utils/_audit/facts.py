@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The facts of a node beside its Service rules: rules of other programs and backends, settings, connections."""
+"""Facts about a node besides its Service rules: rules of other programs and backends, settings, connections."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .node_reading import NodeReading
 SECONDS = 60
 _CONNECTIONS = "/proc/net/nf_conntrack"
 _SERVICE_TABLES = (KUBE_PROXY_TABLE, MARK, TAKEOVER_TABLE)
-# Every kernel setting that a backend may need; test_audit.py compares it with the backends.
+# All kernel settings that a backend may need; test_audit.py compares them with the backends.
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "nftables": (),
     "iptables": ("net.ipv4.conf.all.route_localnet",),
@@ -44,7 +44,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class UdpConnection:
-    """A connection in conntrack: its destination, and where answers come from."""
+    """A connection in conntrack: its destination, and the source of its replies."""
 
     destination: str
     port: int
@@ -59,18 +59,18 @@ class Facts:
 
     settings: Mapping[str, Optional[str]] = field(default_factory=dict)  # None: the kernel has no such setting
     ruleset: Ruleset = Ruleset()  # nftables tables of other programs
-    service_tables: tuple[tuple[str, str], ...] = ()  # family and name of nftables tables for Services
-    iptables: Mapping[tuple[str, int], Tables] = field(default_factory=dict)  # by variant and family
+    service_tables: tuple[tuple[str, str], ...] = ()  # (family, name) of nftables tables for Services
+    iptables: Mapping[tuple[str, int], Tables] = field(default_factory=dict)  # by (variant, family)
     link: bool = False  # whether kube-ipvs0 exists
-    virtual_servers: tuple[str, ...] = ()  # as the kernel lists them
+    virtual_servers: tuple[str, ...] = ()  # in the kernel's format
     sets: tuple[str, ...] = ()  # names of ipsets
     connections: Optional[tuple[UdpConnection, ...]] = None
     connections_problem: str = ""  # why they could not be read
-    unread: tuple[tuple[str, str], ...] = ()  # rules of other programs that could not be read, and why
+    unread: tuple[tuple[str, str], ...] = ()  # (what, why): rules of other programs that could not be read
 
 
 def facts_of(host: Host, reading: NodeReading, backend: str) -> Facts:
-    """What there is to read besides the rules of `reading`; of compiled ones there is nothing."""
+    """The facts that can be read besides the rules of `reading`; empty for compiled rules."""
     if isinstance(reading, KernelReading):
         return read_facts(host, reading, backend)
     return dump_facts(reading) if isinstance(reading, DumpReading) else Facts()
@@ -95,7 +95,7 @@ def read_facts(host: Host, reading: KernelReading, backend: str) -> Facts:
 
 
 def dump_facts(reading: DumpReading) -> Facts:
-    """The settings of a kernel are in no dump."""
+    """The facts in a dump. Kernel settings are never in one."""
     dump = reading.dump
     tables = {key: table for family in FAMILIES for key, table in reading.ruleset(family).tables.items()}
     of_services, others = _sort_out(tables, reading.own_table)
@@ -118,7 +118,7 @@ def _sort_out(keys: Iterable[TableKey], own: str) -> tuple[tuple[TableKey, ...],
 
 
 def read_connections(host: Host) -> tuple[Optional[tuple[UdpConnection, ...]], str]:
-    """The UDP connections of both families; or None and the reason."""
+    """The UDP connections of both families and ""; or None and the reason."""
     listed = host.read(_CONNECTIONS, limit=KERNEL_LIMIT)
     if listed is not None:
         return tuple(parse_connections(listed.decode(errors="replace"))), ""
@@ -137,8 +137,8 @@ def read_connections(host: Host) -> tuple[Optional[tuple[UdpConnection, ...]], s
 
 
 def parse_connections(text: str) -> Iterator[UdpConnection]:
-    """The UDP connections of `conntrack -L -o extended` or /proc/net/nf_conntrack. Skips incomplete lines: the kernel writes
-    while we read."""
+    """Parse the UDP connections of `conntrack -L -o extended` or /proc/net/nf_conntrack. Incomplete lines, which occur as
+    the kernel writes while we read, are skipped."""
     for line in text.splitlines():
         if " udp " not in f" {line}":
             continue

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One difference that an audit found."""
+"""A difference found by an audit."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from operator import attrgetter
 
 from .messages import CLASSES
 
-_LISTED = 5  # names in one finding; the others are counted
+_LISTED = 5  # names listed in a finding; the rest is counted
 
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """One difference. `severity` is "error" where packets get another verdict than expected, else "warning"."""
+    """One difference. `severity` is "error" if packets get another verdict than expected, else "warning"."""
 
     id: str
     severity: str
@@ -42,7 +42,7 @@ def finding(id: str, *, family: int = 0, service: str = "", **fields: object) ->
 
 
 def sort_findings(findings: Iterable[AuditFinding]) -> list[AuditFinding]:
-    """By severity, family, service and id; "error" is before "warning"."""
+    """Sorted by severity ("error" first), family, service and id."""
     return sorted(findings, key=attrgetter("severity", "family", "service", "id", "expected", "found"))
 
 

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds rules of other programs that drop packets which the rules of Services serve. Pure.
+"""Finds rules of other programs that drop packets that the rules of Services serve. Pure.
 
-Traces a sample of served packets. Other nftables tables are traced together with ours, so that each hook sees the packet
-as it is there. In the other subsystem (iptables beside nftables, and the reverse) the packet is traced as it is after
-translation, when filters see it.
+Traces a sample of served packets. Other nftables tables are traced together with ours, so that each hook sees the packet as
+it is at that point. In the other subsystem (iptables next to nftables, and vice versa) the packet is traced as it is after
+translation, which is when filters see it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Foreign:
     trace: Trace
     after_translation: bool
     drops: Optional[str]  # a chain that drops packets by default
-    wrote: Callable[[str], bool]  # whether a line of Answer.why is one of its rules
+    wrote: Callable[[str], bool]  # whether a line of Answer.why is one of these rules
     is_nft: bool = False
 
 
@@ -72,7 +72,7 @@ def find_drops(
 
 
 def translation_finding(taken: Taken, family: int) -> AuditFinding:
-    """About a rule that takes packets to Services. `services` has one title where it takes one."""
+    """The finding about a rule that takes packets to Services. It names the Service if there is only one."""
     packet, answer, count = taken.packet, taken.answer, len(taken.services)
     more = f"; it meets {count} Services: {list_some(taken.services)}" if count > 1 else ""
     reason = answer.problem.text if answer.problem is not None else "; ".join(answer.why)

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Rules of other programs that may keep packets from kube-proxy's translation: those that translate, that end the nat table
-before it, or that take packets out of conntrack. Pure.
+"""Finds rules of other programs that may keep packets from kube-proxy's translation: rules that translate, that end the nat
+table first, or that take packets out of conntrack. Pure.
 
-What somebody put into chains of kube-proxy's is a fault of those chains, which verdict_comparison.py finds.
+A rule that somebody has added to one of kube-proxy's chains is a fault of that chain; verdict_comparison.py finds it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from .tracing.iptables_targets import DnatRange, Redirect, Untrack, effect_of
 PREROUTING, OUTPUT = "prerouting", "output"
 _HOOKS = (PREROUTING, OUTPUT)
 _SERVICE_TABLES = (KUBE_PROXY_TABLE, MARK, TAKEOVER_TABLE)
-_DEPTH_LIMIT = 16  # chains that jump to chains, as nf_tables allows
+_DEPTH_LIMIT = 16  # nested calls of chains, as nf_tables allows
 _CONNTRACK_PRIORITY = -200
-# By how names of chains and tables begin.
+# Programs by prefixes of chain and table names.
 _PROGRAMS = (
     ("DOCKER", "Docker"),
     ("CNI-", "the CNI plugin portmap"),
@@ -53,21 +53,21 @@ _PROGRAMS = (
 
 
 TRANSLATES = "translates"
-ENDS = "ends"  # the nat table, before kube-proxy's rules of the same table
+ENDS = "ends"  # ends the nat table before kube-proxy's rules in it
 UNTRACKS = "untracks"
 
 
 @dataclass(frozen=True)
 class ForeignRule:
-    """A rule that decides, in a chain that a packet from a link (PREROUTING) or from the node (OUTPUT) may reach."""
+    """A rule that decides, in a chain reachable for packets from a link (PREROUTING) or from the node (OUTPUT)."""
 
     hook: str
-    text: str  # the rule alone, as a trace shows it
+    text: str  # only the rule, as a trace shows it
     place: str  # "iptables (nft), table nat, chain DOCKER" or "nftables, table ip x, chain y"
-    program: str  # "" where the names do not tell
+    program: str  # "" if the names do not reveal it
     scope: Scope
     kind: str = TRANSLATES
-    rule: object = field(default=None, compare=False, repr=False)  # as the table has it
+    rule: object = field(default=None, compare=False, repr=False)  # the rule object of the table
 
     @property
     def shown(self) -> str:
@@ -75,8 +75,8 @@ class ForeignRule:
 
 
 def find_foreign_rules(rules: NodeRules, family: int, *, translated_by: str) -> Iterator[ForeignRule]:
-    """`translated_by`: the variant of iptables whose jump to KUBE-SERVICES translates, "" with nftables and ipvs. What
-    comes after that jump meets only packets that kube-proxy left alone."""
+    """`translated_by` is the variant of iptables whose jump to KUBE-SERVICES translates; "" for nftables and ipvs. Rules
+    after that jump see only packets that kube-proxy did not translate."""
     for key, table in rules.nftables.tables.items():
         is_of_family = table.family in (NFT_FAMILIES[family], "inet")
         if is_of_family and is_foreign_table(key[1]) and "dormant" not in table.flags:
@@ -89,7 +89,7 @@ def find_foreign_rules(rules: NodeRules, family: int, *, translated_by: str) -> 
 
 
 def is_foreign_table(name: str) -> bool:
-    """Of nftables."""
+    """Whether an nftables table belongs to another program."""
     return name not in _SERVICE_TABLES
 
 
@@ -122,7 +122,7 @@ class _InIptables:
                 yield ForeignRule(hook, f"-A {chain} {rule_text(rule)}", place, program_of(chain), scope, kind, rule)
 
     def _kind(self, rule: ipt.Rule, *, is_built_in: bool) -> str:
-        """ "" of a rule that keeps no packet from kube-proxy's rules."""
+        """The kind of a rule; "" if it keeps no packet from kube-proxy's rules."""
         target = rule.target
         effect = effect_of(target.text) if isinstance(target, ipt.Unknown) else None
         if self._table.name == "raw":
@@ -190,7 +190,7 @@ def _kind(statement: nft.Statement, *, is_nat: bool) -> str:
 def _text(rule: Rule) -> str:
     try:
         return render_rule(rule)
-    except BallastError:  # with a comment that we cannot render
+    except BallastError:  # a comment that we cannot render
         return f"rule with handle {rule.handle}"
 
 

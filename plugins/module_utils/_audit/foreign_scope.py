@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which packets a rule of another program may meet, as far as that shows in its matches. Pure.
+"""Which packets may reach a rule of another program, as far as its matches show. Pure.
 
-A scope is a superset: what is not understood restricts nothing. It selects the few destinations of Services whose packets
-are traced, so that one node port is found among tens of thousands of destinations without tracing all of them.
+A scope is a superset: a match that is not understood restricts nothing. It selects the few Service destinations whose
+packets are traced, so that one node port is found among tens of thousands of destinations without tracing all of them.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from .._rules.nftables.objects import Table
 from .._rules.nftables.vocabulary import parts_of
 
 AnyNetwork = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
-Ports = tuple[tuple[int, int], ...]  # ranges
+Ports = tuple[tuple[int, int], ...]  # ranges, as (first, last)
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Each restriction counts; None restricts nothing. `sources` and `interface` are of one packet that it meets."""
+    """Restrictions on packets; None does not restrict. `sources` and `interface` describe one packet that is in the
+    scope."""
 
-    protocols: Optional[frozenset[str]] = None  # upper case
+    protocols: Optional[frozenset[str]] = None  # in upper case
     ports: Optional[Ports] = None
-    networks: Optional[tuple[AnyNetwork, ...]] = None  # of destinations
+    networks: Optional[tuple[AnyNetwork, ...]] = None  # of the destination
     sources: Optional[tuple[AnyNetwork, ...]] = None
     interface: str = ""
 
@@ -72,7 +73,7 @@ def _size(network: AnyNetwork) -> int:
 
 
 def _networks(texts: Iterable[str]) -> Optional[tuple[AnyNetwork, ...]]:
-    """None where one of them is no network."""
+    """None if one of them is not a network or a range."""
     networks: list[AnyNetwork] = []
     try:
         for text in texts:
@@ -114,7 +115,7 @@ _PORT_OPTIONS = {"tcp": "--dport", "udp": "--dport", "sctp": "--dport", "multipo
 
 
 def _narrow_by_text(scope: Scope, text: str) -> Scope:
-    """`-m NAME OPTIONS`, as the grammar keeps what it does not know."""
+    """Narrow by `-m NAME OPTIONS`, a match that the grammar keeps as text."""
     words = text.split()
     options = options_of(words[2:]) if words[:1] == ["-m"] and len(words) > 1 else None
     if options is None:
@@ -152,7 +153,7 @@ def narrow_by_nft(scope: Scope, statement: nft.Statement, table: Table) -> Scope
 
 
 def keys_of(to: Union[nft.Named, nft.AnonymousSet, nft.AnonymousMap], table: Table) -> Optional[Sequence[nft.Key]]:
-    """None where the set is not known."""
+    """The keys of a set or map; None if they are not known."""
     if isinstance(to, nft.AnonymousSet):
         return to.keys
     if isinstance(to, nft.AnonymousMap):
@@ -162,7 +163,7 @@ def keys_of(to: Union[nft.Named, nft.AnonymousSet, nft.AnonymousMap], table: Tab
 
 
 def targets_of(to: Union[nft.Named, nft.AnonymousMap], table: Table) -> Iterator[tuple[nft.Key, nft.Verdict]]:
-    """Keys and verdicts of a verdict map."""
+    """The keys and verdicts of a verdict map."""
     if isinstance(to, nft.AnonymousMap):
         elements: Iterable[tuple[nft.Key, object]] = to.elements
     else:
@@ -175,7 +176,7 @@ def targets_of(to: Union[nft.Named, nft.AnonymousMap], table: Table) -> Iterator
 
 
 def narrow_by_keys(scope: Scope, left: nft.Expression, keys: Optional[Sequence[nft.Key]]) -> Scope:
-    """By the parts of `keys`, each for itself."""
+    """Narrow by each part of `keys` separately."""
     if keys is None:
         return scope
     for place, part in enumerate(parts_of(left)):

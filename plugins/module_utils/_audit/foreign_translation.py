@@ -4,12 +4,12 @@
 
 """Finds rules of other programs that take packets to Services before kube-proxy translates them. Pure.
 
-Each such rule selects the destinations that it may meet (foreign_scope.py). Of those, packets that fit the rule are traced
-through the rules of all programs. A rule takes a packet where the answer is another than the Service's, and the trace says
-that this rule decided. Where the order of two programs is not known, the rule may take it.
+Each such rule selects the destinations that may reach it (foreign_scope.py). For those, packets that match the rule are
+traced through the rules of all programs. A rule takes a packet if the answer differs from the Service's and the trace says
+that this rule decided. If the order of two programs is unknown, the rule may take it.
 
-No destination is left out: a rule that meets few of them has those traced; of a rule that meets many, a short trace of the
-foreign rules alone looks for some that it takes.
+No destination is left out: if few destinations reach a rule, all of them are traced; if many do, a quick trace through the
+foreign rules alone finds some that it takes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .probes import Prober
 from .stale_chains import OF_KUBE_PROXY
 from .tracing.packet_path import Tracer
 
-_TRACED = 16  # packets of one rule through all rules
+_TRACED = 16  # packets per rule that are traced through all rules
 _FEW_PORTS = 4096
 _Any = TypeVar("_Any")
 _NODE_LOCAL_DNS = "nodelocaldns"  # the link of NodeLocal DNSCache, which answers on the address of a Service
@@ -40,8 +40,8 @@ _NODE_LOCAL_DNS = "nodelocaldns"  # the link of NodeLocal DNSCache, which answer
 
 @dataclass(frozen=True)
 class Taken:
-    """What a rule takes: one of the packets, and the Services. `is_certain` is False where order or conditions that
-    nothing tells decide."""
+    """What a rule takes: one of the packets, and the Services. `is_certain` is False if it depends on an unknown order or on
+    conditions that cannot be decided."""
 
     rule: ForeignRule
     packet: Packet
@@ -59,7 +59,7 @@ def find_taken(
     *,
     translated_by: str,
 ) -> Iterator[Taken]:
-    """`rules`: of all programs. `translated_by`: as of find_foreign_rules. At most one for each rule."""
+    """`rules` are those of all programs; `translated_by` is as in find_foreign_rules. At most one result per rule."""
     foreign: dict[tuple[str, str], list[ForeignRule]] = {}
     for rule in find_foreign_rules(rules, view.family, translated_by=translated_by):
         foreign.setdefault((rule.place, rule.text), []).append(rule)
@@ -75,7 +75,7 @@ def find_taken(
 def select_met(
     foreign: Sequence[ForeignRule], view: FamilyView, config: RuleConfig, surroundings: Surroundings
 ) -> list[Frontend]:
-    """The destinations that the rules may meet."""
+    """The destinations that may reach one of these rules."""
     if not foreign or not view.frontends:
         return []
     finder = _Finder(NodeRules(), view, config, surroundings)
@@ -97,11 +97,11 @@ class _Finder:
         self._surroundings = surroundings
         self._expected = ExpectedVerdicts(view, config, surroundings)
         self._prober = Prober(view, config, surroundings)
-        # What a dump lacks does not undo what a rule in it does.
+        # What a dump lacks does not undo what a rule in the dump does.
         self._tracer = Tracer(replace(rules, missing=()), surroundings)
         self._short = Tracer(_that_translate(without_kube_proxy(rules)), surroundings)
         self._node_port_addresses = node_port_addresses(view, config).addresses
-        self._tracers: dict[Optional[int], Tracer] = {}  # by the rule that is kept
+        self._tracers: dict[Optional[int], Tracer] = {}  # by the identity of the rule that is kept
         self._by_port: dict[int, list[Frontend]] = {}
         for frontend in view.frontends:
             self._by_port.setdefault(frontend.port, []).append(frontend)
@@ -121,7 +121,7 @@ class _Finder:
         return unclear
 
     def met(self, rule: ForeignRule) -> Iterator[tuple[Frontend, Packet]]:
-        """The destinations that the rule may meet, each with a packet that fits it."""
+        """The destinations that may reach the rule, each with a packet that matches it."""
         for frontend in self._frontends(rule.scope):
             addresses = self._node_port_addresses if frontend.kind == NODE_PORT else (frontend.address,)
             fitting = (address for address in addresses if rule.scope.meets(address, frontend.protocol, frontend.port))
@@ -149,7 +149,7 @@ class _Finder:
         return self._prober.from_outside(source, frontend, address, interface=rule.scope.interface)
 
     def _hit(self, rule: ForeignRule, met: Sequence[tuple[Frontend, Packet]]) -> list[tuple[Frontend, Packet]]:
-        """Those that the rules of other programs alone give to the rule; the rest is assumed alike once there are some."""
+        """Destinations whose packets the rule decides, considering foreign rules alone. If the first _TRACED all do, the rest is assumed to behave the same."""
         hit: list[tuple[Frontend, Packet]] = []
         for number, (frontend, packet) in enumerate(met, start=1):
             if _names(self._short.answer(packet), rule):
@@ -173,14 +173,15 @@ class _Finder:
     def _is_by(self, answer: Answer, rule: ForeignRule, packet: Packet) -> bool:
         if rule.kind == TRANSLATES:
             return _names(answer, rule)
-        # These are in no reason of a trace: the packet is not translated with this one of them, and is without any.
+        # A trace does not mention these rules: the packet is untranslated with this one of them, and translated with none.
         if answer.verdict != PASS:
             return False
         with_it, without = (self._tracer_without(kept).answer(packet).verdict for kept in (rule, None))
         return with_it == PASS and without != PASS
 
     def _tracer_without(self, kept: Optional[ForeignRule]) -> Tracer:
-        """Of all rules without those that keep packets from a translation silently, but for `kept`."""
+        """A tracer for all rules except those that silently keep packets from a translation; of these, only `kept`
+        remains."""
         key = None if kept is None else id(kept.rule)
         if key not in self._tracers:
             gone = {id(rule.rule) for rule in self._silent} - {key}
@@ -193,7 +194,7 @@ def _names(answer: Answer, rule: ForeignRule) -> bool:
 
 
 def without_kube_proxy(rules: NodeRules) -> NodeRules:
-    """The rules of other programs alone."""
+    """Only the rules of other programs."""
     tables = {key: table for key, table in rules.nftables.tables.items() if is_foreign_table(key[1])}
     iptables = {
         variant: replace(both, tables=tuple(_without_jumps(table) for table in both.tables))
@@ -203,7 +204,7 @@ def without_kube_proxy(rules: NodeRules) -> NodeRules:
 
 
 def _without_rules(rules: NodeRules, gone: Collection[Optional[int]]) -> NodeRules:
-    """`gone`: by identity."""
+    """`gone` are rules by identity."""
 
     def keep(listed: Sequence[_Any]) -> tuple[_Any, ...]:
         return tuple(rule for rule in listed if id(rule) not in gone)

@@ -112,7 +112,7 @@ def answer_as_result(answer: Answer) -> dict[str, Any]:
 
 
 def parse_packets(rows: Sequence[Mapping[str, Any]]) -> list[Packet]:
-    """Raises all problems of all packets together."""
+    """Parse the option `packets`. All problems of all packets are raised together."""
     problems: list[BallastError] = []
     packets = []
     for number, row in enumerate(rows):
@@ -147,7 +147,7 @@ def _reading(
     configs: Mapping[int, ParsedConfig],
     dump: Optional[str],
 ) -> NodeReading:
-    """Each kind is imported when it is needed: a compiled table needs no parsers."""
+    """The reading that the options ask for. Each kind is imported only if needed: compiled rules need no parsers."""
     if params["against"] == COMPILED and snapshot is not None:
         return CompiledReading(backend, snapshot, configs)
     if dump is not None:
@@ -168,7 +168,7 @@ def _audit(
     backend: Backend,
     around: Surroundings,
 ) -> Sequence[AuditFinding]:
-    # It imports every backend, which traces of packets do not need.
+    # Imports every backend, which traces do not need.
     from .audit import AuditInput, audit
     from .facts import facts_of
 
@@ -196,8 +196,8 @@ def _read_dump(host: Host, params: Mapping[str, Any]) -> Optional[str]:
 
 
 def _node_ips(params: Mapping[str, Any], dump: Optional[str]) -> Optional[Sequence[str]]:
-    """The node's addresses where they are known without this host: given, or in the dump. Empty: those of the Node object.
-    None: those of this host."""
+    """The node's addresses if they are known without this host: given, or in the dump. Empty: use those of the Node object.
+    None: use those of this host."""
     if params["node_ips"] is not None:
         given: Sequence[str] = params["node_ips"]
         return given
@@ -211,7 +211,7 @@ def _node_ips(params: Mapping[str, Any], dump: Optional[str]) -> Optional[Sequen
 
 
 def _snapshot(host: Host, params: Mapping[str, Any], node_ips: Optional[Sequence[str]]) -> Optional[Snapshot]:
-    """None where none was given and none is needed."""
+    """The snapshot; None if it is neither given nor needed."""
     if params["snapshot"] is None and params["snapshot_path"] is None:
         if params["audit_rules"] or params["against"] == COMPILED:
             raise MESSAGES.error(

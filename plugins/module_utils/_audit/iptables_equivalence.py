@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds equivalent destinations of iptables rules, as equivalence.py does of an nftables table. Pure.
+"""Finds equivalent destinations in iptables rules, as equivalence.py does for an nftables table. Pure.
 
-A rule is for one destination when it matches one address of a Service or an endpoint, or one port of a Service. A chain is shared
-when built-in chains lead to it by rules that are not. The key of a destination has the rules of shared chains that match its
-address, its port or one of its endpoints, in their order, with the chains that they lead to, and for each its place among the
-rules for none, which may end a packet before.
+A rule is for one destination if it matches a single address of a Service or endpoint, or a single port of a Service. A chain
+is shared if built-in chains lead to it through rules that are not for one destination. The key of a destination consists of
+the rules of shared chains that match its address, its port or one of its endpoints, in order, with the chains they lead to;
+and for each rule its position among the rules that are not for one destination, since those may end a packet's path earlier.
 
-Where a rule asks what only the kernel or the tracer knows (sets, virtual servers, matches outside of the grammar), no destination
-has an equivalent.
+If any rule depends on what only the kernel or the tracer knows (sets, virtual servers, matches outside the grammar), no
+destination has an equivalent.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _DEPTH_LIMIT = 8
 
 
 class _ForOne(NamedTuple):
-    """A rule for one destination, and how many that are not come before it in its chain."""
+    """A rule for one destination, and how many rules of its chain before it are not for one destination."""
 
-    place: tuple[int, str, int]  # table, chain and place in it
+    place: tuple[int, str, int]  # table, chain, and index in the chain
     shared_before: int
     rule: Rule
 
@@ -78,7 +78,7 @@ class IptablesEquivalence:
         self._links_in = sorted({match.name for match in matches if isinstance(match, InInterface)})
 
     def key(self, frontend: Frontend) -> Optional[Hashable]:
-        """None: it has no equivalent."""
+        """The key of a destination; None if it has no equivalent."""
         service = frontend.service
         if not self._is_decided or service.source_ranges or self._places.count > NETWORKS_LIMIT:
             return None
@@ -101,7 +101,7 @@ class IptablesEquivalence:
         )
 
     def _entries(self, names: Mapping[str, str], frontend: Frontend) -> Hashable:
-        """Rules for it, also those of ports that it is translated to."""
+        """The rules for the destination, including those for ports that it is translated to."""
         renamed = _Renamed(self._rules, self._shared, names, frontend.port)
         keys: dict[tuple[int, str, int], Hashable] = {}
         live = [entry for name in names for entry in self._by_address.get(name, ())]
@@ -117,7 +117,7 @@ class IptablesEquivalence:
             live = [entry for port in new for entry in self._by_port.get(port, ())]
 
     def _index(self, table: int, chain: Chain) -> Iterator[str]:
-        """The networks and ports of the chain's rules that are not for one destination."""
+        """Index the rules of a chain that are for one destination; yield the networks and ports of all others."""
         shared = 0
         for place, rule in enumerate(chain.rules):
             entry = _ForOne((table, chain.name, place), shared, rule)
@@ -143,7 +143,7 @@ class IptablesEquivalence:
 
 
 class _Destinations:
-    """The addresses and ports that Services have to themselves: not those of the node, which all node ports share."""
+    """The addresses and ports of Services, without the node's addresses, which all node ports share."""
 
     def __init__(self, view: FamilyView, surroundings: Surroundings) -> None:
         endpoints = (endpoint.address for service in view.services for endpoint in service.endpoints)
@@ -156,7 +156,7 @@ class _Destinations:
         return bool(self.addresses(rule, Destination)) or self.port(rule) is not None
 
     def addresses(self, rule: Rule, *kinds: type) -> list[str]:
-        """Those of Services and endpoints that matches of these kinds name alone."""
+        """The Service and endpoint addresses that matches of these kinds name as a single address."""
         hosts = (
             host_address(match.network)
             for match in rule.matches
@@ -170,14 +170,14 @@ class _Destinations:
 
 
 class _Renamed:
-    """Rules with the names of one destination in the place of its address, its port and its endpoints."""
+    """Rules with the address, port and endpoints of one destination replaced by names."""
 
     def __init__(self, rules: Tables, shared: Mapping[str, set[str]], names: Mapping[str, str], port: int) -> None:
         self._rules = rules
         self._shared = shared
         self._names = names
         self._port = port
-        self.ports: set[int] = set()  # that packets are translated to
+        self.ports: set[int] = set()  # the ports that packets are translated to
 
     def rule(self, entry: _ForOne) -> Hashable:
         return self._rule(entry.rule, self._rules.tables[entry.place[0]], 0)
@@ -202,12 +202,12 @@ class _Renamed:
             return (type(match), self._network(match.network), match.negated)
         if isinstance(match, DestinationPort) and match.port == self._port:
             return (DestinationPort, "P", match.negated)
-        if isinstance(match, Recent):  # its list belongs to one endpoint
+        if isinstance(match, Recent):  # the list belongs to one endpoint
             return (Recent, match.command, match.seconds, match.reap)
         return match
 
     def _network(self, network: str) -> Hashable:
-        """One of many addresses also tells which of the destination's lie in it."""
+        """A name for a single address; a larger network with the names of the destination's addresses that it contains."""
         address = host_address(network)
         if address is not None:
             return self._names.get(address, address)
@@ -215,7 +215,7 @@ class _Renamed:
 
 
 def _shared_chains(table: Table, destinations: _Destinations) -> set[str]:
-    """Those that built-in chains lead to by rules that are not for one destination."""
+    """The chains that built-in chains lead to through rules that are not for one destination."""
     live = [name for name in BUILT_IN[table.name] if name in table.by_name]
     known = set(live)
     while live:

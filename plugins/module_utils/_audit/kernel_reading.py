@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads what decides about packets from a node's kernel: the rules of every program.
+"""Reads everything that decides about packets from a node's kernel: the rules of all programs.
 
-A tool that this machine lacks has made nothing here. Rules of other programs that cannot be read are noted, not refused.
+If a tool is not installed, it has not made any rules here. Rules of other programs that cannot be read are recorded, and are
+no error.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from .._rules.nftables.objects import Ruleset, Table
 from .._rules.node_addresses import LINK, Links, families, parse_links
 from .._rules.node_rules import Missing, NodeRules
 
-Slot = tuple[str, int]  # variant of iptables, and IP family
-TableKey = tuple[str, str]  # family and name of an nftables table
-Unread = list[tuple[str, str]]  # what could not be read, and why
+Slot = tuple[str, int]  # (variant of iptables, IP family)
+TableKey = tuple[str, str]  # (family, name) of an nftables table
+Unread = list[tuple[str, str]]  # (what, why) for rules that could not be read
 _SECONDS = 300
 _TABLE = re.compile(r"table (\S+) (\S+) \{", re.ASCII)
 _NOTHING: Mapping[Slot, Tables] = MappingProxyType({})
-_HEADS = ("Prot", "IP", "->")  # of lines of CONNECTIONS without a server
+_HEADS = ("Prot", "IP", "->")  # beginnings of lines of CONNECTIONS without a server
 
 
 class KernelReading:
@@ -56,7 +57,7 @@ class KernelReading:
 
     @property
     def own_table(self) -> str:
-        """The nftables table of the backend, "" of another backend."""
+        """The backend's nftables table; "" for another backend."""
         return self.backend.table if isinstance(self.backend, Nftables) else ""
 
     @cached_property
@@ -64,7 +65,7 @@ class KernelReading:
         return families(self._host)
 
     def rules(self, family: int) -> Any:
-        """As the backend reads them."""
+        """The backend's rules, as it reads them."""
         if family not in self._rules:
             self._rules[family] = self.backend.read(self._host, family)
         return self._rules[family]
@@ -78,7 +79,7 @@ class KernelReading:
         )
 
     def output(self, *argv: str) -> str:
-        """ "" where the tool is missing."""
+        """The output of a tool; "" if it is not installed."""
         try:
             return self._host.run(argv, timeout=_SECONDS, limit=KERNEL_LIMIT).stdout
         except Unavailable:
@@ -99,15 +100,15 @@ class KernelReading:
     # nftables
 
     def ruleset(self, family: int) -> Ruleset:
-        """The nftables tables, without those that iptables shows."""
+        """The nftables tables of a family, without those that iptables shows."""
         names = (NFT_FAMILIES[family], "inet")
         tables = {key: self.table(key) for key in self.table_keys if key[0] in names}
         return Ruleset({key: table for key, table in tables.items() if table is not None})
 
     @cached_property
     def table_keys(self) -> tuple[TableKey, ...]:
-        """We list chains, which come with the names of all tables: to list tables, nft 1.0.6 first fetches every element of
-        each of them."""
+        """The tables to read. We list chains, which includes the names of all tables, because to list tables nft 1.0.6 first
+        fetches all elements of each."""
         matches = map(_TABLE.fullmatch, map(str.strip, self.output("nft", "list", "chains").splitlines()))
         keys = [(match[1], match[2]) for match in matches if match and match[1] in (*NFT_FAMILIES.values(), "inet")]
         shown = {
@@ -119,7 +120,7 @@ class KernelReading:
         return tuple(key for key in keys if key[1] not in BUILT_IN or key not in shown)
 
     def table(self, key: TableKey) -> Optional[Table]:
-        """None where it cannot be read."""
+        """The table; None if it cannot be read."""
         if key not in self._tables:
             self._tables[key] = self._read_table(key)
         return self._tables[key]
@@ -147,7 +148,7 @@ class KernelReading:
 
     @cached_property
     def virtual_servers(self) -> tuple[str, ...]:
-        """As the kernel lists them."""
+        """The virtual servers, in the kernel's format."""
         lines = (self._host.read(CONNECTIONS, limit=KERNEL_LIMIT) or b"").decode(errors="replace").splitlines()
         return tuple(line.strip() for line in lines if line.strip() and line.split()[0] not in _HEADS)
 
@@ -162,7 +163,7 @@ class KernelReading:
 
     @cached_property
     def _saved_servers(self) -> str:
-        """Where the kernel has none, ipvsadm is not run, as it would load ip_vs."""
+        """The output of ipvsadm. If the kernel has no virtual servers, ipvsadm is not run, because it would load ip_vs."""
         saved = self.output("ipvsadm", "-S", "-n") if self.virtual_servers else ""
         if self.virtual_servers and not saved:
             self.unread.append(
@@ -176,7 +177,7 @@ class KernelReading:
 
     @cached_property
     def _sets(self) -> tuple[IpSet, ...]:
-        """Read only where a rule asks for one: ipset would load ip_set."""
+        """The ipsets, read only if a rule uses one, because ipset would load ip_set."""
         if isinstance(self.backend, Ipvs):
             return next((self.rules(family).sets for family in self.families), ())
         if not any(asks_for_sets(tables) for tables in self.iptables.values()):
@@ -196,8 +197,8 @@ def asks_for_sets(tables: Tables) -> bool:
 def read_iptables(
     host: Host, unread: Unread, *, known: Mapping[Slot, Tables] = _NOTHING, refuse_hidden: bool = True
 ) -> dict[Slot, Tables]:
-    """The tables of both variants and families, `known` ones as they are. `refuse_hidden`: whether a family counts as unread
-    when iptables-save says that only nft shows one of its tables."""
+    """The tables of both variants and families; `known` ones are not read again. `refuse_hidden`: whether a family counts as
+    unread if iptables-save says that only nft can show one of its tables."""
     tables = dict(known)
     try:
         variants = restore.variants(host)

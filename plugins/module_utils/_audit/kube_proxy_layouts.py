@@ -4,7 +4,7 @@
 
 """The chains that kube-proxy's nftables table has on every node, by release. Pure.
 
-Source: reference of kube-proxy 2.1; kube-proxy of 1.29, 1.30 and 1.33, nftables/proxier.go; seen: tests/matrix.
+Source: reference of kube-proxy 2.1; kube-proxy 1.29, 1.30 and 1.33, nftables/proxier.go; observed: tests/matrix.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from .._rules.packet import PROTOCOLS
 
 @dataclass(frozen=True)
 class KubeProxyLayout:
-    """`last_minor`: version that has it; `hooks`: base chains; `filled`: regular chains that always have rules; `others`:
-    those that may be empty or absent. Chains of one Service or endpoint, which have a slash in their names, are in none."""
+    """`last_minor` is the last minor version with this layout; `hooks` are the base chains; `filled` are regular chains that
+    always have rules; `others` are those that may be empty or absent. Chains of one Service or endpoint, whose names contain
+    a slash, are not included."""
 
     last_minor: int
     hooks: Mapping[str, Hook]
@@ -29,12 +30,12 @@ class KubeProxyLayout:
 
     @property
     def shared(self) -> tuple[str, ...]:
-        """All regular chains."""
+        """All regular chains of the layout."""
         return (*self.filled, *self.others)
 
     @property
     def has_cluster_ips(self) -> bool:
-        """Whether it refuses what no Service has on a clusterIP."""
+        """Whether it rejects ports of a clusterIP that no Service has."""
         return "cluster-ips-check" in self.filled
 
     @property
@@ -93,5 +94,5 @@ LAYOUTS = (_FROM_1_33, _FROM_1_30, _OF_1_29)  # newest first
 
 
 def layout_of(chains: Collection[str]) -> KubeProxyLayout:
-    """The layout that knows most of a table's chains, some of which may be missing; the newest among equals."""
+    """The layout with the most chains in common with a table, which may lack some; of equal ones, the newest."""
     return max(LAYOUTS, key=lambda layout: len(layout.required.union(layout.others).intersection(chains)))

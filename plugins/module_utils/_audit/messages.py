@@ -15,7 +15,7 @@ ERROR, WARNING = "error", "warning"
 
 @dataclass(frozen=True)
 class Class:
-    """A class of differences; `expected`, `found` and `remedy` are templates for the fields of `finding()`."""
+    """A class of differences. `expected`, `found` and `remedy` are templates over the fields of `finding()`."""
 
     id: str
     severity: str

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The chains of iptables-nft as `nft list ruleset` shows them, for finding stale chains. Pure.
+"""The chains of iptables-nft as `nft list ruleset` shows them, to find stale chains. Pure.
 
-nft shows which chains there are and where rules jump, but not the comments and matches by which kube-proxy's rules are known.
-A rule of a chain that is named as one of kube-proxy's counts as kube-proxy's.
+nft shows which chains exist and where rules jump, but not the comments and matches that identify kube-proxy's rules. So
+every rule in a chain with a name of kube-proxy counts as kube-proxy's.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .._rules.nftables import objects as nft
 from .._rules.nftables.expressions import JUMP, Verdict
 from .._rules.nftables.render import render_rule
 
-_BY_KUBE_PROXY = "kubernetes"  # as its comments begin
+_BY_KUBE_PROXY = "kubernetes"  # how kube-proxy's comments begin
 
 
 def tables_of(ruleset: nft.Ruleset) -> Iterator[Tables]:
-    """For each family, the tables with the names of iptables."""
+    """For each family, the tables with names of iptables tables."""
     for family, name in NFT_FAMILIES.items():
         named = {key[1]: table for key, table in ruleset.tables.items() if key[0] == name and key[1] in BUILT_IN}
         if named:

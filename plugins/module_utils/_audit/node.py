@@ -30,9 +30,9 @@ _NAMES = {Nftables: NFTABLES, Iptables: IPTABLES, Ipvs: IPVS}
 
 
 def find_stale_rules(facts: Facts, backend: Backend) -> Iterator[AuditFinding]:
-    """One finding for each kind of stale rules of an unused backend, and family."""
+    """One finding for each family and kind of stale rules of a backend that is not in use."""
     name = _NAMES[type(backend)]
-    # What iptables shows, nft shows as well: it is not in facts.ruleset.
+    # Chains that iptables shows are not in facts.ruleset, so none is reported twice.
     listed = [((NFT, tables.family), tables) for tables in tables_of(facts.ruleset)]
     for (variant, family), tables in (*facts.iptables.items(), *listed):
         left = _left_in_iptables(tables, backend, variant)
@@ -74,7 +74,7 @@ def _others(backend: Backend, variant: str) -> tuple[str, ...]:
 
 
 def _left_in_iptables(tables: Tables, backend: Backend, variant: str) -> Sequence[str]:
-    """Chains with rules; an empty one does nothing."""
+    """Stale chains that have rules; empty ones have no effect."""
     in_use = isinstance(backend, (Iptables, Ipvs)) and variant == backend.variant
     stale = find_stale_chains(tables, _NAMES[type(backend)], in_use=in_use)
     full = {(table.name, chain.name) for table in tables.tables for chain in table.chains if chain.rules}

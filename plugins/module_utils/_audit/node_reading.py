@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A reading of a node's rules: of its kernel (kernel_reading.py), of a dump (dump_reading.py), or as a snapshot compiles."""
+"""Where a node's rules are read from: its kernel (kernel_reading.py), a dump (dump_reading.py), or compiled from a
+snapshot."""
 
 from __future__ import annotations
 
@@ -22,21 +23,21 @@ from .._rules.parse import Snapshot
 class NodeReading(Protocol):
     @property
     def families(self) -> Sequence[int]:
-        """Those whose rules are known."""
+        """The families whose rules are known."""
 
     @property
     def missing(self) -> tuple[Missing, ...]:
-        """What a dump lacks, of all families."""
+        """The parts that a dump lacks, of all families."""
 
     def rules(self, family: int) -> Any:
-        """Those of Services, as the backend reads or compiles them."""
+        """The rules of Services, as the backend reads or compiles them."""
 
     def node_rules(self, family: int) -> NodeRules:
-        """Those of all programs."""
+        """The rules of all programs."""
 
 
 class CompiledReading:
-    """The rules that the snapshot compiles to. Nothing of the host is read."""
+    """The rules compiled from the snapshot. Nothing is read from the host."""
 
     families = FAMILIES
     missing: tuple[Missing, ...] = ()
@@ -51,7 +52,7 @@ class CompiledReading:
         if family not in self._rules:
             view = self._snapshot.view(family)
             rules = self._backend.compile(view, self._configs[family].rules)
-            # The links tell which virtual servers are of node ports; the compiler makes none.
+            # Their links determine which virtual servers are for node ports, and the compiler makes no links.
             links = (("", tuple(view.node.addresses)),)
             self._rules[family] = replace(rules, links=links) if isinstance(rules, IpvsRules) else rules
         return self._rules[family]

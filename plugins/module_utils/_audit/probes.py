@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The packets that are traced to check the rules of a destination: as few as its policies need.
+"""The packets that are traced to check the rules of a destination: as few as its policies require.
 
-    outside      a client that is neither the node nor its pod; allowed by loadBalancerSourceRanges
+    outside      a client that is neither the node nor its pod, and that loadBalancerSourceRanges allow
     refused      a client that loadBalancerSourceRanges do not allow
     pod          a pod of this node; preferably an endpoint of the destination itself, which is a hairpin
-    node         a process of the node: where that makes a difference, and for the first few destinations of each kind
+    node         a process of the node: if that makes a difference, and for the first few destinations of each kind
 
-The first few destinations show everything that shared rules decide (the links of base chains, masquerading by mark).
+The first few destinations reveal everything that shared rules decide (the links of base chains, masquerading by mark).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OUTSIDE, REFUSED, POD, NODE = (
 FIRST_FEW = 8  # destinations of each kind that get every probe
 UNDEFINED = "to an undefined port of a cluster IP"
 
-# Networks for documentation (RFC 5737, RFC 3849) and of carriers (RFC 6598), which real clients do not use.
+# Networks for documentation (RFC 5737, RFC 3849) and carriers (RFC 6598), which real clients do not use.
 _CLIENTS = {
     4: ("192.0.2.99", "198.51.100.99", "203.0.113.99", "100.127.255.99"),
     6: ("2001:db8:ffff::99", "2001:db8:fffe::99", "2001:db8:fffd::99"),
@@ -87,7 +87,7 @@ class Prober:
             yield self._probe(NODE, loopback, frontend, loopback, node_local=True)
 
     def undefined_port_probe(self) -> Optional[Probe]:
-        """A packet to a port that no Service has, on the first cluster IP."""
+        """A packet to a port that no Service has, on the first cluster IP; None if there are no Services."""
         if not self._view.services or not self._clients:
             return None
         address = self._view.services[0].cluster_ip
@@ -121,25 +121,25 @@ class Prober:
     def _destinations(self, frontend: Frontend, *, everywhere: bool) -> Sequence[str]:
         if frontend.kind != NODE_PORT:
             return (frontend.address,)
-        if everywhere:  # also addresses on which node ports are not served
+        if everywhere:  # including addresses that do not serve node ports
             return self._view.node.addresses
         # ipvs has a virtual server for each address.
         return self._node_port_addresses if self._config.backend == "ipvs" else self._node_port_addresses[:1]
 
     def client_of(self, frontend: Frontend) -> str:
-        """A client from outside that may use it, or ""."""
+        """A client outside that may use the destination; "" if there is none."""
         return self._allowed_client(frontend)
 
     def _allowed_client(self, frontend: Frontend) -> str:
         ranges = frontend.service.source_ranges if frontend.kind == LOAD_BALANCER else ()
-        # A range may contain the load balancer itself, which is no client from outside.
+        # A range may contain the load balancer itself, which is not a client.
         in_ranges = (_first_in(cidr) for cidr in ranges)
         candidates = [*self._clients, *(address for address in in_ranges if address != frontend.address)]
         networks = [ipaddress.ip_network(cidr) for cidr in ranges]
         return next((client for client in candidates if not ranges or is_within(client, networks)), "")
 
     def _refused_client(self, frontend: Frontend) -> str:
-        """ "" where every client is allowed."""
+        """A client that is not allowed; "" if every client is allowed."""
         ranges = frontend.service.source_ranges if frontend.kind == LOAD_BALANCER else ()
         networks = [ipaddress.ip_network(cidr) for cidr in ranges]
         return next((client for client in self._clients if ranges and not is_within(client, networks)), "")
@@ -153,7 +153,7 @@ class Prober:
         return not known and not self._config.detector.detects(address, self._uplink)
 
     def _find_idle_pod_address(self) -> str:
-        """An unused address that detectLocalMode takes for a pod of this node, or ""."""
+        """An unused address that detectLocalMode recognizes as a pod of this node; "" if there is none."""
         if self._config.detector.kind != "cidr":
             return self._clients[-1] if self._pod_link and self._clients else ""
         network = ipaddress.ip_network(self._config.detector.value)

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What to do about a finding: by the backend, by who wrote the rules, and by where they were read. Pure.
+"""Remedies of findings, which depend on the backend, on who wrote the rules, and on where they were read. Pure.
 
-A remedy is in the syntax of the program whose rule it is about. About a dump it says how to get a better one: what a dump
-lacks, the node may have. It changes no rule of another program and no kernel setting that this kernel lacks.
+A remedy uses the syntax of the program that owns the rule. For a dump it says how to get a better one, because the node may
+have what a dump lacks. It never changes a rule of another program, or a kernel setting that this kernel lacks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .foreign_rules import ENDS, UNTRACKS, ForeignRule
 
 KERNEL, DUMP, COMPILED = "kernel", "dump", "compiled"
 
-# What saves everything that an audit of a backend reads.
+# The commands that save everything that an audit of a backend reads.
 SAVE_COMMANDS: Mapping[str, str] = {
     NFTABLES: "nft list ruleset",
     IPTABLES: "iptables-save; ip6tables-save",
@@ -35,9 +35,9 @@ PRINT_BY_WRITER = (
     "print them with the program that wrote them: kubectl exec -n kube-system POD -- iptables-save, in kube-proxy's pod"
 )
 _RESIDUE = "ballast.kube.kube_proxy_cleanup"
-# By whether it is a rule of nft: what accepts each translated connection.
+# The rule that accepts every translated connection, by whether the chain is one of nft.
 ACCEPT_TRANSLATED: Mapping[bool, str] = {True: "ct status dnat accept", False: "-m conntrack --ctstate DNAT -j ACCEPT"}
-# By how names of settings begin.
+# Modules by prefixes of setting names.
 _MODULES = (
     ("net.ipv4.vs.", "ip_vs"),
     ("net.bridge.", "br_netfilter"),
@@ -47,7 +47,7 @@ _MODULES = (
 
 @dataclass(frozen=True)
 class Origin:
-    """The audited rules: of which backend, written by whom, read from where."""
+    """The audited rules: their backend, who wrote them, and where they were read."""
 
     backend: str
     owner: str  # "ballast" or "kube-proxy"
@@ -55,7 +55,7 @@ class Origin:
 
     @property
     def rewrite(self) -> str:
-        """For rules of Services that are other than expected."""
+        """The remedy if rules of Services differ from the expected ones."""
         if self.source == COMPILED:
             return "report it with the snapshot: the compiled and the expected rules differ"
         if self.source == DUMP:
@@ -66,7 +66,7 @@ class Origin:
 
     @property
     def restore(self) -> str:
-        """For rules that are missing altogether."""
+        """The remedy if rules are missing altogether."""
         if self.source == COMPILED:
             return self.rewrite
         if self.source == DUMP:
@@ -80,7 +80,7 @@ class Origin:
 
 
 def remedy_of_setting(name: str, *, required: str, exists: bool) -> str:
-    """For a kernel setting that the rules need."""
+    """The remedy for a kernel setting that the rules need."""
     if exists:
         return f"set it: sysctl -w {name}={required}"
     module = next((module for beginning, module in _MODULES if name.startswith(beginning)), "")
@@ -89,8 +89,8 @@ def remedy_of_setting(name: str, *, required: str, exists: bool) -> str:
 
 
 def rules_that_accept(packet: Packet, *, is_nft: bool) -> str:
-    """Rules by which another program lets packets to Services pass, in the syntax of its own: one for chains that see the
-    packet after its translation, one for those that see it before. ipvs translates later than all of them."""
+    """Rules with which another program lets packets to Services pass, in its own syntax: one for chains that see packets
+    after translation, one for chains that see them before. ipvs translates after all of them."""
     protocol = packet.protocol.lower()
     if is_nft:
         address = f"{NFT_FAMILIES[packet.family]} daddr {packet.destination}"
@@ -101,7 +101,7 @@ def rules_that_accept(packet: Packet, *, is_nft: bool) -> str:
 
 
 def remedy_of_translation(rule: ForeignRule, destination: str) -> str:
-    """For a rule of another program that keeps packets to `destination` from kube-proxy's rules."""
+    """The remedy for a rule of another program that keeps packets to `destination` from kube-proxy's rules."""
     program = rule.program or "that program"
     if rule.kind == UNTRACKS:
         return f"let {program} exclude {destination} from that rule, in its own configuration: conntrack must track translated packets"
@@ -114,20 +114,21 @@ def remedy_of_translation(rule: ForeignRule, destination: str) -> str:
 
 
 def remedy_of_chains(backends: Sequence[str]) -> str:
-    """For stale chains of iptables, which both writers name alike. `backends`: those that may have made them."""
+    """The remedy for stale iptables chains, which have the same names whoever wrote them. `backends` are those that may
+    have."""
     own = f"ballast.kube.service_rules with backend: {' or '.join(backends)} and state: absent"
     return f"remove them: {_RESIDUE} for kube-proxy's stale rules; {own} for its own"
 
 
 def remedy_of_table(name: str) -> str:
-    """For an nftables table of Services that is not in use."""
+    """The remedy for an nftables table of Services that is not in use."""
     if name in (KUBE_PROXY_TABLE, TAKEOVER_TABLE):
         return f"remove it: {_RESIDUE}"
     return "remove it: ballast.kube.service_rules with backend: nftables and state: absent"
 
 
 def remedy_of_ipvs() -> str:
-    """For the link, virtual servers and sets of ipvs."""
+    """The remedy for the link, virtual servers and sets of ipvs."""
     return (
         f"remove them, which ends connections that ipvs still serves: {_RESIDUE} for kube-proxy's stale rules; "
         "ballast.kube.service_rules with backend: ipvs and state: absent for its own"

@@ -2,23 +2,23 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Stale iptables chains of unused kube-proxy modes, and what to do with each. Pure.
+"""Stale iptables chains of kube-proxy modes that are not in use, and what to do with each. Pure.
 
-The audit reports the chains to remove, and the clean-up removes them: both ask here. A chain with a name of kube-proxy is
-removed, with the jumps to it, unless
+The audit reports the chains to remove and kube_proxy_cleanup removes them; both use this module. A chain with a name of
+kube-proxy is removed, together with the jumps to it, unless
 
     the mode in use leads to it       it is not stale
-    the kubelet uses it as well       KUBE-MARK-DROP, KUBE-MARK-MASQ and KUBE-POSTROUTING, as long as its KUBE-FIREWALL drops
-                                      what is marked: kubelets of before 1.27 write them again each minute
-    another program marks by it       KUBE-MARK-MASQ and KUBE-MARK-DROP are called by port maps of CNI; with the first, what
-                                      masquerades the marked packets (KUBE-POSTROUTING) is kept, or the mark would do nothing
-    it has rules of another program   they are kept with the jumps to the chain; kube-proxy's rules in it are removed. A rule
-                                      that only leads to a chain of kube-proxy belongs to kube-proxy: without that chain it
-                                      would do nothing
-    another program's rule names it   the kernel keeps the chain; it is emptied
+    the kubelet uses it as well       KUBE-MARK-DROP, KUBE-MARK-MASQ and KUBE-POSTROUTING, as long as the kubelet's
+                                      KUBE-FIREWALL drops marked packets: kubelets before 1.27 restore them every minute
+    another program marks with it     CNI port maps call KUBE-MARK-MASQ and KUBE-MARK-DROP; with the former,
+                                      KUBE-POSTROUTING is kept too, or the mark would have no effect
+    it has rules of another program   these are kept with the jumps to the chain; kube-proxy's rules in it are removed. A
+                                      rule that only leads to a chain of kube-proxy counts as kube-proxy's: without that
+                                      chain it would have no effect
+    another program's rule names it   the kernel does not delete the chain; it is flushed
 
-KUBE-FIREWALL (filter), KUBE-IPTABLES-HINT and KUBE-KUBELET-CANARY belong to the kubelet, and are in no layout.
-Source: reference of kube-proxy 2.4; kubelet_network_linux.go of 1.27; KEP-3178.
+KUBE-FIREWALL (filter), KUBE-IPTABLES-HINT and KUBE-KUBELET-CANARY belong to the kubelet and are in no layout. Source:
+reference of kube-proxy 2.4; kubelet_network_linux.go of 1.27; KEP-3178.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from .._rules.ipvs.iptables import LAYOUT as IPVS_LAYOUT
 from .._rules.ipvs.objects import SET_NAMES
 from .._rules.model import IPTABLES, IPVS
 
-Place = tuple[str, str]  # table and chain
+Place = tuple[str, str]  # (table, chain)
 
 _NOTHING = Layout(frozenset())
 _MARK_DROP = ("nat", MARK_DROP)
@@ -67,13 +67,13 @@ _LEFT_BESIDE = {
     IPTABLES: Layout((IPVS_LAYOUT.chains - IPTABLES_LAYOUT.chains) | FORMER.chains | {_MARK_DROP}, FORMER.prefixes),
     IPVS: Layout((IPTABLES_LAYOUT.chains - IPVS_LAYOUT.chains) | {_MARK_DROP}, IPTABLES_LAYOUT.prefixes),
 }
-# Jumps to chains that both modes have: table, chain, where to, comment.
+# Jumps to chains that both modes have: table, chain, target, comment.
 _JUMPS = {
     IPTABLES: frozenset((table, chain, to, comment) for table, chain, to, _matches, comment in IPTABLES_JUMPS),
     IPVS: frozenset(IPVS_JUMPS),
 }
 _OTHER = {IPTABLES: IPVS, IPVS: IPTABLES}
-# "default/web:http" as in every comment of a Service.
+# "default/web:http", as in the comments of all rules of a Service.
 _SERVICE = re.compile(r"(?:^| )[a-z0-9](?:[-a-z0-9]*[a-z0-9])?/[a-z0-9][-.a-z0-9]*")
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
@@ -87,17 +87,18 @@ class Kept:
 
 @dataclass(frozen=True)
 class StaleChains:
-    """The stale chains of one variant and family, with the operations on the rules that were read: `jumps` first."""
+    """The stale chains of one variant and family, with the operations on the rules that were read; `jumps` are done
+    first."""
 
     jumps: tuple[Operation, ...] = ()
     chains: tuple[Operation, ...] = ()
     kept: tuple[Kept, ...] = ()
-    # Chains of which single rules are deleted, so that these must be read as written.
+    # Chains from which individual rules are deleted, so their rules must be read as written.
     mixed: frozenset[Place] = frozenset()
 
 
 def find_stale_chains(tables: Tables, mode: str, *, in_use: bool) -> StaleChains:
-    """The chains that `mode` does not use. `in_use`: whether kube-proxy writes this variant in `mode` (no matter for
+    """The chains that `mode` does not use. `in_use`: whether kube-proxy writes this variant in `mode` (irrelevant for
     nftables)."""
     beside = mode if in_use else ""
     layout = _LEFT_BESIDE.get(beside, OF_KUBE_PROXY)
@@ -161,14 +162,14 @@ class _Table:
         return is_jump_of(self.layout, self.name, rule)
 
     def _is_of_other_mode(self, chain: str, rule: Rule) -> bool:
-        """Whether it is a jump of the other mode alone, to a chain that the mode in use has as well."""
+        """Whether it is a jump that only the other mode has, to a chain that the mode in use has too."""
         if self.mode not in _OTHER:
             return False
         key = (self.name, chain, _target(rule), rule.comment)
         return key in _JUMPS[_OTHER[self.mode]] and key not in _JUMPS[self.mode]
 
     def _find_holders(self) -> Mapping[str, tuple[str, str]]:
-        """Stale chains that kept rules name: by chain, the chain of such a rule, and the rule."""
+        """The stale chains that kept rules refer to: for each, the chain of such a rule, and the rule."""
         holders: dict[str, tuple[str, str]] = {}
         for chain in self.table.chains if self.leaving else ():
             for rule in self.foreign.get(chain.name, chain.rules):
@@ -178,7 +179,7 @@ class _Table:
         return holders
 
     def _find_whole(self, tables: Tables) -> Iterator[tuple[str, str]]:
-        """Chains to keep with all their rules, and why."""
+        """The chains to keep with all their rules, and why."""
         used = [name for name, (holder, _rule) in self.named.items() if self.stays.owns(self.name, holder)]
         reached = dict.fromkeys(used)
         for name in used:
@@ -213,7 +214,7 @@ class _Table:
 
 
 def is_by_kube_proxy(table: str, chain: str, rule: Rule) -> bool:
-    """Whether kube-proxy wrote this rule of one of its chains.
+    """Whether kube-proxy wrote this rule, which is in one of its chains.
 
     Its rules lead to its chains, use its sets, or have its comments. The few others are each in a chain of their own.
     """
@@ -229,7 +230,7 @@ def is_by_kube_proxy(table: str, chain: str, rule: Rule) -> bool:
 
 
 def _is_plain(chain: str, rule: Rule) -> bool:
-    """Rules without a comment, of any release from 1.1 on."""
+    """Whether it is one of kube-proxy's rules without a comment, of any release since 1.1."""
     if isinstance(rule.target, SetMark):
         return chain in (MARK_MASQ, MARK_DROP, POSTROUTING)
     if isinstance(rule.target, Dnat):

@@ -2,21 +2,21 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""UDP connections that conntrack keeps at a place where Services no longer lead. Pure.
+"""Finds UDP connections that conntrack keeps sending where Services no longer lead. Pure.
 
-Conntrack asks the rules for the first packet of a connection alone. A client that goes on sending keeps its connection, so
-its packets go on to an endpoint that is gone; or out of the node, where the connection is older than the Service's rules.
-TCP and SCTP connections end on their own.
+Only the first packet of a connection passes the rules. A client that keeps sending keeps its connection, so its packets
+still go to an endpoint that is gone; or out of the node, if the connection is older than the Service's rules. TCP and SCTP
+connections end on their own.
 
-A connection to a Service is right where an endpoint of the Service serves at its target: address and port. Policies and
-topology do not count, as established TCP connections go on too. Without any serving endpoint, every connection is stale:
-the rule that rejects new ones does not see it. A connection without a translation is right where a new one would get none
-either: rules of nftables do not serve node ports on every address, and those of iptables let the node's own packets to
+A connection to a Service is right if an endpoint of the Service serves at its target (address and port). Policies and
+topology do not matter, because established TCP connections continue too. Without any serving endpoint, every connection is
+stale: the rule that rejects new ones does not see it. A connection without a translation is right if a new one would not be
+translated either: nftables rules do not serve node ports on every address, and iptables rules let the node's own packets to
 external addresses out while no endpoint serves.
 
 Source: kube-proxy, conntrack/cleanup.go; k/k#139628 (Services without endpoints, since 1.37.1), k/k#141371 (ports that no
-Service has any more). kube-proxy does not remove connections to node ports of Services without endpoints, as it cannot tell
-the node's addresses from others there.
+Service has any more). kube-proxy does not remove connections to node ports of Services without endpoints, because there it
+cannot tell the node's addresses from others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .findings import AuditFinding, finding
 def find_stale_connections(
     connections: Iterable[UdpConnection], view: FamilyView, config: RuleConfig, surroundings: Surroundings
 ) -> Iterator[AuditFinding]:
-    """One finding for all connections of one Service, destination and target."""
+    """One finding for all connections with the same Service, destination and target."""
     judge = _Judge(view, config, surroundings)
     of_family = (flow for flow in connections if _version(flow.destination) == view.family)
     counts = Counter((judge.title_of(flow), flow) for flow in of_family if judge.is_stale(flow))

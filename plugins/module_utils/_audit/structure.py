@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds what traces cannot show: chains at the wrong hook, and chains that nothing leads to. Pure.
+"""Finds what traces cannot show: chains in the wrong hook, and chains that nothing leads to. Pure.
 
-`inspect` returns findings, and the rules as they would be with their chains in place: single Services are traced through
-those, so that one cause is one finding. The rules are None when too much is missing to trace Services.
+`inspect` returns findings, and the rules as they would be with every chain in its place. Services are traced through those,
+so that one cause is one finding. If too much is missing to trace Services, the rules are None.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from .findings import AuditFinding, finding, list_some
 from .kube_proxy_layouts import KubeProxyLayout, layout_of
 from .remedies import COMPILED, DUMP, Origin
 
-_SINGLE_FINDINGS = 20  # stale chains with a finding each; more of them share one
+_SINGLE_FINDINGS = 20  # stale chains with a finding of their own; the rest share one
 
 
 @dataclass(frozen=True)
 class Inspection:
     findings: tuple[AuditFinding, ...]
     rules: Optional[Any]
-    # About chains that nothing leads to. Not reported where a Service is wrong, which may be the cause.
+    # Findings about chains that nothing leads to. Not reported if the rules of a Service are wrong, which may be the cause.
     stale: tuple[AuditFinding, ...] = ()
-    layout: Optional[KubeProxyLayout] = None  # of kube-proxy's nftables table
+    layout: Optional[KubeProxyLayout] = None  # the layout of kube-proxy's nftables table
 
 
 def inspect(
@@ -52,7 +52,7 @@ def inspect(
     origin: Origin,
     unsaved: Collection[Missing] = (),
 ) -> Inspection:
-    """`unsaved`: parts that are not expected, as the dump lacks them."""
+    """`unsaved` are parts that the dump lacks, so that they are not expected."""
     if isinstance(backend, Nftables):
         return _Nftables(backend, rules, view, config, origin).inspect()
     bare = replace(view, services=(), frontends=(), duplicates=())
@@ -128,15 +128,15 @@ class _Nftables:
             if compiled is None:
                 known = name in hooks or (chain.base is None and ("/" in name or name in static))
             else:
-                # A shared chain of a count that no Service has any more is stale, not unknown.
+                # A shared chain for a number of endpoints that no Service has any more is stale, not unknown.
                 known = name in compiled.chains or (chain.base is None and name not in reached)
             if not known:
                 there = "called by rules" if chain.base is None else _hook_text(chain.base)
                 yield self._finding("rules-audit-unknown-chain", chain=name, there=there)
 
     def _find_stale(self, static: Collection[str]) -> Iterator[AuditFinding]:
-        """Findings about stale chains of Services and endpoints. kube-proxy empties a chain a second before it removes it,
-        so empty chains do not count."""
+        """Findings about stale chains of Services and endpoints. Empty chains do not count: kube-proxy flushes a chain a
+        second before it removes it."""
         if self._table is None:
             return
         idle = {f"{of.namespace}/{of.name}/{of.protocol.lower()}/{of.port_name}" for of in _idle_services(self._view)}
@@ -158,8 +158,8 @@ class _Nftables:
 
 
 def _idle_services(view: FamilyView) -> Iterator[ServicePort]:
-    """Those of which kube-proxy writes chains that nothing may lead to: of two that claim one destination one has it, and
-    externalIPs may be switched off."""
+    """Services whose kube-proxy chains may be unreachable: those that share a destination, which only one of them gets, and
+    those whose externalIPs are disabled."""
     titles = {title for duplicate in view.duplicates for title in (duplicate.winner, duplicate.loser)}
     return (service for service in view.services if service.title in titles or service.has_unserved_ips)
 
@@ -169,7 +169,8 @@ def _hooks(table: Table) -> dict[str, Hook]:
 
 
 def _shift_priorities(expected: Mapping[str, Hook], actual: Mapping[str, Hook]) -> dict[str, Hook]:
-    """Adds the `priority_offset` that most chains have: it was chosen when the rules were made, and is in no snapshot."""
+    """Add the `priority_offset` that most chains have: it was an option when the rules were written and is in no
+    snapshot."""
     offsets = [actual[name].priority - hook.priority for name, hook in expected.items() if name in actual]
     offset = max(sorted(set(offsets)), key=offsets.count, default=0)
     return {name: replace(hook, priority=hook.priority + offset) for name, hook in expected.items()}
@@ -180,8 +181,8 @@ def _hook_text(hook: Hook) -> str:
 
 
 def _find_reached(table: Table, also: Iterable[str] = ()) -> frozenset[str]:
-    """The chains that a packet may reach, and those that it could from `also`. A named map leads to all its chains once a
-    rule names it."""
+    """The chains that a packet may reach, plus those reachable from `also`. A named map leads to all its chains once a
+    reached rule refers to it."""
     maps = {name: named_set.elements.values() for name, named_set in table.sets.items() if named_set.is_map}
     targets = {name: _targets_of_map(elements) for name, elements in maps.items()}
     live = [name for name, chain in table.chains.items() if chain.base is not None] + list(also)
@@ -227,7 +228,8 @@ def _drop_unsaved(expected: Tables, unsaved: Collection[Missing]) -> Tables:
 def _inspect_iptables(
     expected: Tables, own: Tables, whole: Tables, rules: Any, layout: Layout, view: FamilyView, origin: Origin
 ) -> Inspection:
-    """`wanted`: what a node without Services has; `own`: what of `whole` is the backend's. `rules` are those to judge."""
+    """`expected` is what a node without Services has; `own` is the backend's part of `whole`; `rules` are returned for
+    tracing."""
     if not own.tables and not (isinstance(rules, IpvsRules) and (rules.link or rules.servers)):
         what = f"chains with the rules of {len(view.services)} ports of Services"
         missing = _missing_finding("rules-audit-table", view.family, origin, what=what)
@@ -248,7 +250,7 @@ def _missing_finding(id: str, family: int, origin: Origin, **fields: str) -> Aud
 
 
 def _find_missing(expected: Tables, actual: Tables, layout: Layout) -> Iterator[str]:
-    """Chains that have rules on every node, and jumps to them from the kernel's chains, where they are missing."""
+    """Chains that have rules on every node, and jumps to them from built-in chains, that are missing."""
     for table in expected.tables:
         for chain in table.chains:
             there = actual.chain(table.name, chain.name)
@@ -265,11 +267,11 @@ def _find_missing(expected: Tables, actual: Tables, layout: Layout) -> Iterator[
 
 
 def _find_unreached(tables: Tables, layout: Layout, idle: Collection[str]) -> Iterator[str]:
-    """Unreached chains of single Services and endpoints, without those that are `idle` and what they lead to. Shared chains
-    exist on every node."""
+    """Unreached chains of single Services and endpoints, without the `idle` ones and what they lead to. Shared chains exist
+    on every node."""
     for table in tables.tables:
         by_name = table.by_name
-        # Shared chains count as reached: that of node ports is called nowhere where no address of the node serves them.
+        # Shared chains count as reached: that of node ports is not called if no address of the node serves them.
         shared = {chain.name for chain in table.chains if (table.name, chain.name) in layout.chains}
         roots = shared.union(idle)
         live = [chain.name for chain in table.chains if chain.name in roots or not layout.owns(table.name, chain.name)]

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Rules with a placeholder in the place of a part that the program which printed them could not decode. Pure.
+"""Finds rules in which the tool that printed them shows a placeholder for a part that it cannot decode. Pure.
 
-A newer program wrote them: iptables-save of the host is often older than that of kube-proxy's image. nft decodes nothing that
-is of xtables.
+A newer program wrote such a rule: the host's iptables-save is often older than that of kube-proxy's image. nft cannot decode
+any xtables part.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .._rules.nftables.expressions import Unknown
 from .._rules.nftables.objects import Ruleset
 from .._rules.nftables.render import render_rule
 
-Place = tuple[str, str]  # where a rule is: table, and chain
+Place = tuple[str, str]  # (table, chain) of a rule
 
 _UNDECODED = re.compile(
     r"\[unsupported revision\]|\[\d+ bytes of unknown (?:match|target) data\]|--to-destination (?::0|0\.0\.0\.0)(?=[\s'\"]|$)"
@@ -34,7 +34,7 @@ def is_undecoded(text: str) -> bool:
 
 
 def find_in_iptables(tables: Tables) -> Iterator[tuple[Place, str]]:
-    """Places and texts of such rules."""
+    """The place and text of each such rule."""
     for table in tables.tables:
         for chain in table.chains:
             for rule in chain.rules:

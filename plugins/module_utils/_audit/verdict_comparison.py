@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compares expected and traced verdicts: a few packets to each destination of the Services. Pure.
+"""Compares expected and traced verdicts, for a few packets to each destination of the Services. Pure.
 
-It compares verdicts and not the text of rules, so it judges every layout of every release alike. A Service has one
-finding per family; a failure that all Services have in common is one finding for all of them.
+It compares verdicts and not rules, so it judges every layout of every release alike. A Service has one finding per family; a
+failure that all Services have in common is one finding for all of them.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from .findings import AuditFinding, finding, list_some
 from .probes import Probe, Prober
 
 Trace = Callable[[Packet], Answer]
-_Kind = tuple[str, bool, bool]  # verdict, masqueraded, masqueraded where it is its own endpoint
-_Group = tuple[str, str, _Kind]  # title of the probe, kind of the destination, what is expected
+_Kind = tuple[str, bool, bool]  # verdict, masqueraded, masqueraded if it is its own endpoint
+_Group = tuple[str, str, _Kind]  # title of the probe, kind of the destination, expected kind
 EquivalenceKey = Callable[[Frontend], Optional[Hashable]]
 
-_WRONG_TRACED = 100  # equivalent wrong destinations to trace; the others are assumed to be like the last of these
-_COMMON = 3  # Services that must fail alike before their failures count as one
+_WRONG_TRACED = 100  # equivalent wrong destinations to trace; the rest is assumed to fail like the last of them
+_COMMON = 3  # Services that must fail alike before their failures are one finding
 _EXTRA_LISTED = 20
 _ENDPOINTS_LISTED = 4
-# Errors of tracers for an entry that the kernel may choose and that is missing or differs.
+# Errors of tracers if an entry that the kernel may choose is missing or different.
 _UNDECIDED = ("rules-trace-undecided",)
-_REPORTED = ("rules-dump-part", "rules-undecoded")  # by node.py, once
+_REPORTED = ("rules-dump-part", "rules-undecoded")  # node.py reports these once
 
 
 @dataclass(frozen=True)
 class _Failure:
-    title: str  # of the probe
+    title: str  # title of the probe
     frontend: Frontend
     packet: Packet
     expected: Answer
     traced: Optional[Answer]  # None: it depends on a random choice
     shown: str
-    sample: str = ""  # the equivalent Service that was traced instead of this one
+    sample: str = ""  # the equivalent Service that was traced instead
 
     @property
     def group(self) -> _Group:
@@ -54,8 +54,8 @@ class _Failure:
 
     @property
     def change(self) -> tuple[object, ...]:
-        """Expected and traced kind of verdict, without what depends on the endpoints: whether a packet that should be
-        masqueraded is masqueraded at least when it is its own endpoint."""
+        """The expected and traced kinds of verdict, without what depends on the endpoints: if a packet should be
+        masqueraded, whether it is masqueraded when it is its own endpoint."""
         if self.traced is None:
             return (_kind(self.expected), None)
         traced = _kind(self.traced)
@@ -88,9 +88,9 @@ class Served:
 
 
 class VerdictComparison:
-    """`known`: the destinations with entries in the rules. `equivalence`: returns equal keys for destinations of which one
-    trace is enough, None for a destination without equivalents. `both_right`: the rules may serve either of two Services
-    that claim one destination. `minor`: of the kube-proxy that wrote nftables rules."""
+    """`known` are the destinations that have entries in the rules. `equivalence` returns equal keys for destinations of
+    which one trace is enough, None for a destination without equivalents. `both_right`: the rules may serve either of two
+    Services that claim one destination. `minor` is the version of the kube-proxy that wrote nftables rules."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class VerdictComparison:
         self._frontends = [frontend for frontend in view.frontends if destination_text(frontend.key) not in claimed]
         self._checked: dict[_Group, set[str]] = {}  # titles of Services by group
         self._failures: list[_Failure] = []
-        self._unclear: dict[str, Packet] = {}  # a packet by the problem of a tracer
+        self._unclear: dict[str, Packet] = {}  # for each tracer problem, a packet that has it
         self.served: list[Served] = []  # for foreign.py
 
     def check_services(self) -> Iterator[AuditFinding]:
@@ -137,13 +137,13 @@ class VerdictComparison:
             )
 
     def check_undefined_port(self) -> Iterator[AuditFinding]:
-        """Checks one packet to a port that no Service has: one rule decides about all of them."""
+        """Check one packet to a port that no Service has: a single rule decides about all such packets."""
         probe = self._prober.undefined_port_probe()
         if probe is None:
             return
         expected = self._expected.answer(probe.packet)
         traced = self._trace(probe.packet)
-        if traced.problem is None and traced != expected:  # a served packet that reaches an unclear rule has a finding
+        if traced.problem is None and traced != expected:  # an unclear rule has a finding already
             yield finding(
                 "rules-audit-wrong",
                 family=self._view.family,
@@ -154,7 +154,7 @@ class VerdictComparison:
             )
 
     def _trace_all(self) -> None:
-        """Of equivalent destinations, traces one if it is right, and some if it is wrong."""
+        """Of equivalent destinations, trace one if it is right and several if it is wrong."""
         right: set[Hashable] = set()
         wrong: dict[Hashable, list[list[_Failure]]] = {}
         for frontend in self._frontends:
@@ -194,8 +194,8 @@ class VerdictComparison:
             self.served.append(Served(packet, expected))
 
     def _find_common(self) -> list[_Failure]:
-        """Failures that every traced Service of a group has, if there are enough Services to exclude coincidence; and
-        those of smaller groups with the same change."""
+        """Failures that every traced Service of a group has, if there are enough Services to rule out coincidence; and those
+        of smaller groups with the same change."""
         groups: dict[tuple[object, ...], list[_Failure]] = {}
         for failure in self._failures:
             groups.setdefault((failure.group, failure.change), []).append(failure)
@@ -239,7 +239,7 @@ def find_extra(known: Iterable[Key], view: FamilyView, *, remedy: str) -> Iterat
     has |= {(service.cluster_ip, "", 0) for service in view.services}
     has |= {(frontend.address, "", 0) for frontend in view.frontends}
     foreign = sorted(set(known) - has)
-    # An address alone adds nothing where its ports are listed.
+    # An address alone adds no information if its ports are listed.
     with_ports = {address for address, protocol, _port in foreign if protocol}
     foreign = [key for key in foreign if key[1] or key[0] not in with_ports]
     groups = [foreign] if len(foreign) > _EXTRA_LISTED else [[key] for key in foreign]
@@ -255,7 +255,7 @@ def find_extra(known: Iterable[Key], view: FamilyView, *, remedy: str) -> Iterat
 
 
 def find_missing_cluster_ips(view: FamilyView, there: set[str], *, remedy: str) -> Iterator[AuditFinding]:
-    """A finding about cluster IPs that their set lacks: packets to their undefined ports pass."""
+    """A finding about cluster IPs that are missing in their set: packets to their undefined ports pass."""
     by_address: Mapping[str, str] = {service.cluster_ip: service.title for service in reversed(view.services)}
     absent = sorted(set(by_address) - there)
     for address in absent[:1]:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The rules behind expected verdicts, in an operator's words. Those that some backends lack are the differences.
+"""The rules behind expected verdicts, in an operator's words. Those that do not hold for every backend are the differences.
 
-expected_verdict.py applies them; `backends` tells where a rule holds.
+expected_verdict.py applies them; `backends` says where a rule holds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EVERY = (NFTABLES, IPTABLES, IPVS)
 
 @dataclass(frozen=True)
 class Rule:
-    """`backends`: where it holds; of kube-proxy's nftables rules, in those of the minor versions `since` to `until`."""
+    """`backends`: where the rule holds. For kube-proxy's nftables rules, only in minor versions `since` to `until`."""
 
     id: str
     text: str

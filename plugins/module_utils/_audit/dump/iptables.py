@@ -2,11 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Say of saved iptables tables which family and variant they are of. Pure.
+"""Determines the family and variant of saved iptables tables. Pure.
 
-iptables-save begins each table with a comment that names the program. Without one, and with xtables-save (1.8.2), the
-addresses tell the family. The variant is known by the name of the program, or by "(nf_tables)", which 1.8.8 and later print
-in the nft variant. Older programs do not say it: then it is nft, unless those tables are taken or nft lists none of them.
+iptables-save begins each table with a comment that names the program. Without it, and for xtables-save (1.8.2), the
+addresses determine the family. The variant is known from the name of the program, or from "(nf_tables)", which the nft
+variant prints since 1.8.8. Otherwise it is assumed to be nft, unless nft tables of these names were already read or nft
+lists none of them.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ _IPV6 = re.compile(
     re.ASCII,
 )
 
-Slot = tuple[str, int]  # variant and family
+Slot = tuple[str, int]  # (variant, family)
 
 
 @dataclass
 class _Run:
-    """Tables that one program printed, one after the other."""
+    """Consecutive tables printed by one program."""
 
     sections: list[Section] = field(default_factory=list)
 
@@ -49,7 +50,7 @@ class _Run:
         )
 
     def family(self) -> int:
-        """0 where nothing tells it."""
+        """The family; 0 if nothing reveals it."""
         said = self.sections[0].header.family
         if said:
             return said
@@ -62,8 +63,8 @@ class _Run:
 def read_iptables(
     sections: Sections, nftables: Optional[Ruleset]
 ) -> tuple[Mapping[Slot, Tables], Mapping[Slot, tuple[str, ...]]]:
-    """The tables, and the names of those that the program could not show. UserError rules-dump-twice where a table comes
-    again with other rules."""
+    """The tables, and the names of those that the program could not show. UserError rules-dump-twice if a table occurs twice
+    with different rules."""
     runs: list[_Run] = []
     for section in sections.of(IPTABLES):
         if section.header.other:
@@ -72,7 +73,7 @@ def read_iptables(
             runs.append(_Run())
         runs[-1].sections.append(section)
     slots: dict[Slot, dict[str, Table]] = {}
-    for run in sorted(runs, key=lambda run: not run.sections[0].header.variant):  # those that say their variant first
+    for run in sorted(runs, key=lambda run: not run.sections[0].header.variant):  # runs with a known variant first
         _place(run, slots, nftables)
     hidden: dict[Slot, tuple[str, ...]] = {}
     for header, table in sections.hidden:
@@ -86,7 +87,7 @@ def read_iptables(
 
 
 def _place(run: _Run, slots: dict[Slot, dict[str, Table]], nftables: Optional[Ruleset]) -> None:
-    """Puts the tables where there are none of these names, or equal ones."""
+    """Assign the tables to a slot that has no tables with these names, or has equal ones."""
     certain = run.family()
     read = {family: _parse(run, family) for family in ((certain,) if certain else (4, 6))}
     said = run.sections[0].header.variant
@@ -95,7 +96,7 @@ def _place(run: _Run, slots: dict[Slot, dict[str, Table]], nftables: Optional[Ru
         for family, of_run in read.items():
             there = slots.get((variant, family), {})
             taken = set(of_run) & set(there)
-            # With nothing that tells its family, one that equals that of IPv4 is of IPv6.
+            # If nothing reveals the family, tables equal to those of IPv4 are taken for IPv6.
             if not taken or (certain and all(there[name] == of_run[name] for name in taken)):
                 slots[variant, family] = {**of_run, **there}
                 return
@@ -112,7 +113,7 @@ def _parse(run: _Run, family: int) -> dict[str, Table]:
 
 
 def _likely_variants(read: Mapping[int, Mapping[str, Table]], nftables: Optional[Ruleset]) -> tuple[str, str]:
-    """Those to try, in order. What nft does not list, another variant has."""
+    """The variants to try, in order: legacy first if nft does not list the tables."""
     filled = [
         (NFT_FAMILIES[family], table.name)
         for family, by_name in read.items()

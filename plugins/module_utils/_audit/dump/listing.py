@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Listings for people in the form of those for programs. Pure.
+"""Converts listings for people into the machine-readable forms. Pure.
 
-`ipvsadm -Ln` as `ipvsadm -S -n`, `ipset list` as `ipset save`, `ip address` as `ip -j address`.
+`ipvsadm -Ln` to `ipvsadm -S -n`, `ipset list` to `ipset save`, `ip address` to `ip -j address`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FLAGS = {"ops": "-o"}
 
 
 def save_form(text: str) -> str:
-    """Each line in the place of its own. A line that is not understood is left as it is, for the parser to refuse."""
+    """Convert each line in place. A line that is not understood is kept, so that the parser refuses it."""
     lines: list[str] = []
     service = ""
     for line in text.split("\n"):
@@ -39,7 +39,7 @@ def save_form(text: str) -> str:
 
 
 def _options(words: list[str]) -> list[str]:
-    """`persistent 10800 mask 255.255.255.0 ops (mh-port)`."""
+    """Convert options such as `persistent 10800 mask 255.255.255.0 ops (mh-port)`."""
     options: list[str] = []
     rest = iter(words)
     for word in rest:
@@ -55,7 +55,7 @@ def _options(words: list[str]) -> list[str]:
 
 
 def links_of(text: str) -> list[dict[str, Any]]:
-    """The links of `ip address`, with what `ip -j address` says of their addresses."""
+    """The links of `ip address`, with the fields of `ip -j address` that describe their addresses."""
     links: list[dict[str, Any]] = []
     for line in text.split("\n"):
         link, address = _LINK.match(line), _ADDRESS.match(line)
@@ -67,7 +67,7 @@ def links_of(text: str) -> list[dict[str, Any]]:
 
 
 def save_form_of_sets(text: str) -> str:
-    """Each line in the place of its own. Lines outside of listed sets are left as they are."""
+    """Convert each line in place. Lines outside of listed sets are kept."""
     lines: list[str] = []
     name = kind = ""
     in_members = False

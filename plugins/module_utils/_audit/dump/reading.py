@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Read a saved dump of a node instead of its kernel: the rules of every program, as far as they were saved. Pure.
+"""Reads a saved dump of a node instead of its kernel: the rules of all programs, as far as they were saved. Pure.
 
-nftables    `nft list ruleset`, also with -j, -a or -s
-iptables    `iptables-save`, `ip6tables-save`, also with -c or -t, of both variants
-ipvs        these, and `ipvsadm-save -n` or `ipvsadm -Ln`, `ipset save`, `ip -j address`
-also        `conntrack -L`, `ip -j route`, `ip -j -6 route`
+nftables    `nft list ruleset`, optionally with -j, -a or -s
+iptables    `iptables-save`, `ip6tables-save`, optionally with -c or -t, of both variants
+ipvs        these, plus `ipvsadm-save -n` or `ipvsadm -Ln`, `ipset save`, `ip -j address`
+optional    `conntrack -L`, `ip -j route`, `ip -j -6 route`
 """
 
 from __future__ import annotations
@@ -48,21 +48,22 @@ _HINTS = (("mangle", "KUBE-IPTABLES-HINT"), ("mangle", "KUBE-KUBELET-CANARY"))
 
 @dataclass(frozen=True)
 class Dump:
-    """None, or no entry, is what was not saved."""
+    """None, or a missing entry, means that it was not saved."""
 
     nftables: Optional[Ruleset] = None
-    iptables: Mapping[tuple[str, int], Tables] = field(default_factory=dict)  # by variant and family
-    # Tables that iptables-save says only nft shows, by variant and family.
+    iptables: Mapping[tuple[str, int], Tables] = field(default_factory=dict)  # by (variant, family)
+    # Tables that, according to iptables-save, only nft can show; by (variant, family).
     hidden: Mapping[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)
-    legacy_present: frozenset[int] = frozenset()  # families that also have tables of the legacy variant
-    servers: Optional[str] = None  # as `ipvsadm -S -n` prints them
+    legacy_present: frozenset[int] = frozenset()  # families that also have tables in the legacy variant
+    servers: Optional[str] = None  # in the form of `ipvsadm -S -n`
     sets: Optional[str] = None
-    links: Optional[str] = None  # as `ip -j address` prints them
-    routes: Routes = ()  # `ip -j route`, `ip -j -6 route`; they only tell by which link a packet leaves
+    links: Optional[str] = None  # in the form of `ip -j address`
+    routes: Routes = ()  # only used to determine the outgoing link of a packet
     connections: Optional[str] = None
 
     def variant_in_use(self) -> str:
-        """The variant that kube-proxy writes: that with its jumps. Where both have them, that of the kubelet's chain."""
+        """The variant that kube-proxy writes: the one with its jumps; if both have them, the one with the kubelet's
+        chain."""
         for has in (_has_jumps, _has_hints):
             variants = [variant for variant in VARIANTS if any(has(self.tables(variant, family)) for family in (4, 6))]
             if len(variants) == 1:
@@ -90,7 +91,7 @@ def _has_hints(tables: Tables) -> bool:
     return any(tables.chain(*place) for place in _HINTS)
 
 
-@lru_cache(maxsize=1)  # each family asks for it
+@lru_cache(maxsize=1)  # called for each family
 def read_dump(text: str) -> Dump:
     sections = split(text)
     nftables = _read_nftables(sections)
@@ -117,7 +118,7 @@ def _is_routes(listed: list[Any]) -> bool:
 
 
 def _drop_repeated(text: str) -> Optional[str]:
-    """The dump may hold a listing twice. Blank lines take the place of lines that came before."""
+    """Blank out repeated lines, because a dump may contain a listing twice."""
     seen: set[str] = set()
     lines = []
     for line in text.split("\n"):

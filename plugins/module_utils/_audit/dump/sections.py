@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Split a saved text into the output of each tool, recognised by what the tools print. Pure.
+"""Splits a saved text into the outputs of tools, recognized by their form. Pure.
 
-Sections come in any order and repeatedly. Around them may be what a terminal, kubectl or a person adds: prompts, titles,
-remarks, colours, CRLF. A line that no tool prints is refused where a section continues after it.
+Sections come in any order and may repeat. They may be surrounded by what a terminal, kubectl or a person adds: prompts,
+titles, remarks, colors, CRLF. A line that no tool prints is refused if a section continues after it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ SERVERS, SERVER_LIST, SETS, CONNECTIONS = "servers", "server list", "sets", "con
 ADDRESS_LIST, SET_LIST = "addresses", "set list"
 
 _COLOUR = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9])")
-# What tools print on their error output, which a terminal mixes into the rest.
+# What tools print to stderr, which a terminal mixes into the output.
 _REMARK_INSIDE = re.compile(r"(?m)^(?:XT (?:target|match) \S+ not found|Warning: Extension [^\n]*)$")
-# The same in the middle of a rule, whose rest is then on the next line.
+# The same in the middle of a rule, the rest of which is then on the next line.
 _REMARK_IN_RULE = re.compile(
     r"(?<=[^\n]) *# Warning: XT (?:target|match) \S+ not found\n((?:(?!# Warning)[^\n])*)(?=\n|\Z)"
 )
@@ -39,7 +39,7 @@ _GENERATED = re.compile(
     r"(?: v(?P<version>\d+\.\d+\.\d+))?\S*(?: \((?P<said>nf_tables|legacy)\))?",
     re.ASCII,
 )
-_HAS_VARIANTS, _SAYS_VARIANT = (1, 8, 0), (1, 8, 8)  # from 1.8.8 on, the nft variant prints "(nf_tables)"
+_HAS_VARIANTS, _SAYS_VARIANT = (1, 8, 0), (1, 8, 8)  # since 1.8.8 the nft variant prints "(nf_tables)"
 _INCOMPATIBLE = re.compile(r"(?:# Table|: table) [`'](\w+)' is incompatible", re.ASCII)
 _LEGACY_PRESENT = re.compile(r"# Warning: (ip6?)tables-legacy tables present", re.ASCII)
 _IPTABLES_TABLE = re.compile(r"\*(\w+)\s*", re.ASCII)
@@ -62,45 +62,43 @@ _SAID = re.compile(
     r"|Warning: |XT (?:target|match) |Script (?:started|done) |logout$|exit$|.*: (?:command not found|Permission denied|No such file or directory)"
 )
 _PROMPT = re.compile(r"[#$>%](?: |$)")
-# Beginnings of lines that are of a tool, but not where they stand.
+# Beginnings of lines that belong to a tool's output, but not at this position.
 _LOST = re.compile(r"-[A-Za-z] |\[\d+:\d+\] |:\S+ (?:ACCEPT|DROP|-)(?: |$)|COMMIT\b|\}|\t|(?:chain|elements) ")
 
 
 @dataclass(frozen=True)
 class Header:
-    """What the comments before an iptables table say of the program that saved it."""
+    """What the comments before an iptables table reveal about the program that saved it."""
 
-    family: int = 0  # 0: not said
-    variant: str = ""  # as in iptables/restore.py; "" is not said
-    other: bool = False  # of ebtables or arptables
+    family: int = 0  # 0: unknown
+    variant: str = ""  # see iptables/restore.py; "": unknown
+    other: bool = False  # ebtables or arptables
 
 
 @dataclass(frozen=True)
 class Section:
     kind: str
-    first_line: int  # in the saved text
+    first_line: int  # line number in the saved text
     text: str = ""
-    value: Any = None  # of JSON
-    table: str = ""  # of IPTABLES
+    value: Any = None  # of a JSON section
+    table: str = ""  # of an IPTABLES section
     header: Header = Header()
-    run: int = 0  # sections of one run have nothing but comments between them
+    run: int = 0  # sections of one run have only comments between them
 
 
 @dataclass
 class Sections:
-    """`remarks`: parts that tools say they do not show."""
+    """The sections of a text, and the parts that tools say they do not show."""
 
     sections: list[Section] = field(default_factory=list)
-    hidden: list[tuple[Header, str]] = field(default_factory=list)  # iptables tables that only nft shows
-    legacy_present: set[int] = field(
-        default_factory=set
-    )  # families whose tables of the legacy variant were not printed
+    hidden: list[tuple[Header, str]] = field(default_factory=list)  # iptables tables that only nft can show
+    legacy_present: set[int] = field(default_factory=set)  # families whose legacy tables were not printed
 
     def of(self, kind: str) -> list[Section]:
         return [section for section in self.sections if section.kind == kind]
 
     def lines(self, *kinds: str) -> str:
-        """Sections of single lines, with blank lines in place of the others, so that line numbers stay right."""
+        """The lines of sections of these kinds, with blank lines for everything else, so that line numbers stay right."""
         lines: list[str] = []
         for section in self.sections:
             if section.kind not in kinds:
@@ -111,19 +109,19 @@ class Sections:
 
 
 def split(text: str) -> Sections:
-    """UserError rules-dump-line with the first line that cannot stand where it does, or with the first of all if no line is
-    of a tool."""
+    """UserError rules-dump-line with the first line that is misplaced, or with the very first line if none belongs to a
+    tool."""
     return _Splitter(clean(text)).split()
 
 
 def decode(data: bytes) -> str:
-    """PowerShell redirects into UTF-16."""
+    """Decode a file; PowerShell redirects output as UTF-16."""
     coding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8"
     return data.decode(coding, errors="replace")
 
 
 def clean(text: str) -> str:
-    """Without byte order mark, colours, carriage returns and common indentation. Lines keep their numbers."""
+    """Remove byte order mark, colors, carriage returns and common indentation. Line numbers do not change."""
     if text.startswith("\ufeff"):
         text = text[1:]
     if "\x1b" in text:
@@ -136,11 +134,11 @@ def clean(text: str) -> str:
 class _Splitter:
     def __init__(self, text: str) -> None:
         self.text = text
-        self.at = 0  # where the next line begins
-        self.number = 1  # its number
+        self.at = 0  # the offset of the next line
+        self.number = 1  # the number of the next line
         self.header = Header()
         self.run = 0
-        self.strange: Optional[tuple[int, str]] = None  # the first line of no tool since the last section
+        self.strange: Optional[tuple[int, str]] = None  # the first line since the last section that belongs to no tool
         self.result = Sections()
 
     def split(self) -> Sections:
@@ -170,7 +168,7 @@ class _Splitter:
         return self.text[self.at : end if end >= 0 else len(self.text)]
 
     def _skip(self, text: str) -> None:
-        """Go on after `text` and the end of its line."""
+        """Move past `text` and the end of its line."""
         self.at += len(text)
         self.number += text.count("\n")
         if self.text.startswith("\n", self.at):
@@ -178,7 +176,7 @@ class _Splitter:
             self.number += 1
 
     def _add(self, kind: str, text: str, *, value: Any = None, table: str = "") -> None:
-        """A section whose end is that of `text`."""
+        """Add a section that ends where `text` ends."""
         previous = self.result.sections[-1] if self.result.sections else None
         section = Section(kind, self.number, _drop_remarks(kind, text), value, table, self.header, self.run)
         if self.strange and previous and _continues(previous, section):
@@ -188,7 +186,7 @@ class _Splitter:
         self._skip(text)
 
     def _comment(self, line: str) -> None:
-        """A comment of a tool, or of anybody."""
+        """Process a comment, which may be a tool's or anybody's."""
         generated = _GENERATED.match(line)
         if generated:
             program = generated["program"]
@@ -203,7 +201,7 @@ class _Splitter:
             self.result.legacy_present.add(6 if legacy[1] == "ip6" else 4)
 
     def _section(self, line: str) -> bool:
-        """Whether a section begins here; then it is taken."""
+        """If a section begins here, consume it; returns whether one did."""
         table = _IPTABLES_TABLE.fullmatch(line)
         listed_set = line.startswith("Name: ") and _LISTED_SET.match(self.text, self.at)
         if table:
@@ -236,7 +234,7 @@ class _Splitter:
         self._add(IPTABLES, block, table=table)
 
     def _nft_block(self, first: str) -> str:
-        """The text of a table up to the brace that closes it."""
+        """The text of a table up to its closing brace."""
         body = self.at + len(first) + 1
         if self.text.startswith(("\t", " "), body):
             end = re.compile(r"(?m)^\}[ \t]*$").search(self.text, body)
@@ -253,7 +251,7 @@ class _Splitter:
         return self.text[self.at : min(at - 1, len(self.text))]
 
     def _json(self) -> bool:
-        """Takes one document, also of many lines. A prompt may follow on its last line."""
+        """Consume one JSON document, possibly of several lines. A prompt may follow on its last line."""
         begin = self.at + len(self._line()) - len(self._line().lstrip())
         try:
             value, end = parse_leading_json(self.text, begin)
@@ -281,23 +279,23 @@ def _variant(generated: re.Match[str]) -> str:
 
 
 def _drop_remarks(kind: str, text: str) -> str:
-    """Without what a tool prints on its error output. Lines keep their numbers."""
+    """Remove what a tool prints to stderr. Line numbers do not change."""
     if kind == NFT_TEXT:
         rest = 1
-        while rest:  # of one rule, several parts may be remarked on
+        while rest:  # one rule may have several remarks
             text, rest = _REMARK_IN_RULE.subn(r" \1\n", text)
     return _REMARK_INSIDE.sub("", text) if kind in (NFT_TEXT, IPTABLES) else text
 
 
 def _is_beside(line: str) -> bool:
-    """Whether it is a title, has a prompt, or a shell, ssh or kubectl prints it."""
+    """Whether it is a title, has a prompt, or was printed by a shell, ssh or kubectl."""
     if _TOOL.search(line) or _PROMPT.search(line) or _SAID.match(line) or line.endswith(":"):
         return True
     return bool(_DECORATION.match(line) or _DECORATION.match(line[-2:]))
 
 
 def _continues(section: Section, later: Section) -> bool:
-    """Whether both are of one output of one tool, as far as can be seen."""
+    """Whether both appear to belong to the same output of one tool."""
     if section.kind != later.kind or later.kind == JSON:
         return False
     if later.kind == IPTABLES:

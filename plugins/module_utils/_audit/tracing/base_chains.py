@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The chains that the kernel calls at each hook, of all programs, in the kernel's order.
+"""The chains of all programs that the kernel calls in each hook, in the kernel's order.
 
 Entries of a hook run by priority. All nat chains of a hook are one entry, at dstnat (-100) or srcnat (100); their own
-priority orders them among themselves. Of two entries at equal priority, the kernel calls the one that was registered later
-first (nf_hook_entries_grow in netfilter/core.c; seen on Linux 6.18 between nftables tables, chains of one table, iptables-nft
-and iptables-legacy, for nat and filter chains alike). A table lists its chains in the order in which they were made; nothing
-lists when chains of different tables were registered, so these are a group whose order is not known.
+priorities order them among themselves. Of two entries at equal priority, the kernel calls the one registered later first
+(nf_hook_entries_grow in netfilter/core.c; observed on Linux 6.18 between nftables tables, chains of one table, iptables-nft
+and iptables-legacy, for nat and filter chains alike). A table lists its chains in creation order. Nothing lists when chains
+of different tables were registered, so these form a group whose order is unknown.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Entry:
     """A chain that the kernel calls."""
 
     table: str
-    label: str  # table and chain
+    label: str  # table and chain, for messages
     hook: str
     is_nat: bool
     priority: int  # its own
@@ -64,17 +64,17 @@ class NatChains:
 
 @dataclass(frozen=True)
 class IpVsStep:
-    """Where ip_vs looks for a virtual server."""
+    """The point at which ip_vs looks for a virtual server."""
 
     label: str = "ip_vs"
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """What is called at one priority. Groups are compared by identity, which is fast."""
+    """Everything that is called at one priority. Groups are compared by identity, which is fast."""
 
     hook: str
-    priority: int  # of nat chains: their own
+    priority: int  # for nat chains: their own
     parties: tuple[Union[Chains, NatChains, IpVsStep], ...]
 
     @property
@@ -84,7 +84,7 @@ class Group:
 
 
 def hook_groups(rules: NodeRules, indexes: Indexes, family: int) -> Mapping[str, tuple[Group, ...]]:
-    """By hook, in the order of priorities."""
+    """The groups of each hook, in order of priority."""
     entries = [*_of_nftables(rules, indexes, family), *_of_iptables(rules, family)]
     return {hook: _groups(hook, entries, has_ip_vs=rules.ipvs is not None) for hook in HOOKS}
 

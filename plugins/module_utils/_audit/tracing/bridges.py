@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The networks behind bridges of containers and virtual machines, as the rules for these bridges name them.
+"""The networks behind bridges of containers and virtual machines, derived from the rules for these bridges.
 
-Docker, Podman and libvirt write rules with a bridge and its network, as `-s 172.17.0.0/16 ! -o docker0` or
-`-d 192.168.122.0/24 -o virbr0`. Such a bridge leads to its own network alone: a packet elsewhere does not leave by it.
+Docker, Podman and libvirt write rules with a bridge and its network, such as `-s 172.17.0.0/16 ! -o docker0` or `-d
+192.168.122.0/24 -o virbr0`. Such a bridge leads only to its own network: a packet to any other network does not leave by it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ..._rules.node_rules import NodeRules
 Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
 _BRIDGE = re.compile(r"docker0|docker_gwbridge|br-[0-9a-f]{12}|(cni-)?podman\d+|virbr\d+|lxcbr\d+|lxdbr\d+|nerdctl\d+")
-_OF_SERVICES = ("KUBE-", "kube-proxy")  # many chains, and no bridge in them
+_OF_SERVICES = ("KUBE-", "kube-proxy")  # skipped: many chains, and none names a bridge
 
 
 def find_bridges(rules: NodeRules) -> Mapping[str, tuple[Network, ...]]:
-    """Networks by the name of the bridge."""
+    """The networks behind each bridge, by its name."""
     behind: dict[str, dict[Network, None]] = {}
     named = [*_in_nftables(rules.nftables)]
     for tables in rules.iptables.values():

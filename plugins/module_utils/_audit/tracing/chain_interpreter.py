@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs one base chain and the chains that it calls, for all states that a packet may be in.
+"""Runs one base chain of nftables and the chains it calls, for all states that a packet may be in.
 
 A rule sends each state to its next statement, to the next rule (no match), back to the caller of the chain, or out of the
-base chain. Every outcome of a random choice, and both answers to a question that cannot be decided, are followed; equal
+base chain. All outcomes of a random choice, and both answers to a question that cannot be decided, are followed; equal
 states are merged. A single packet never exceeds a `limit`. Source: nft_do_chain in nf_tables_core.c.
 """
 
@@ -74,7 +74,7 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True)
 class _At:
-    """A chain, the chains that led to it, and whether only packets of one source get there."""
+    """The chains that led here, and whether only packets with one particular source get here."""
 
     chains: tuple[str, ...]
     own_source: bool = False
@@ -89,7 +89,7 @@ class ChainInterpreter:
         self._exits = Exits()
 
     def base(self, chain: Chain, states: Sequence[State]) -> Exits:
-        """Runs a base chain and its policy."""
+        """Run a base chain and its policy."""
         rest = self._chain(chain, _At((chain.name,)), list(states))
         if chain.base is not None and chain.base.policy == "drop":
             line = f"{self.place(_At((chain.name,)))}: policy drop"
@@ -124,7 +124,7 @@ class ChainInterpreter:
         place = self.place(at)
         return self._outcome.lines.of(rule, place, lambda: f"{place}: {show_rule(rule)}")
 
-    # For the statements of a rule
+    # Interface for the statements of a rule
 
     def call(self, name: str, at: _At, states: list[State], *, own_source: bool, line: str) -> list[State]:
         """The states that return from the called chain."""
@@ -160,7 +160,7 @@ class ChainInterpreter:
         return _require_known(expression, lambda: nft_values.flags(self._view, expression, state))
 
     def target(self, to: Union[Named, AnonymousMap, AnonymousSet], left: Expression, key: Key) -> Optional[Target]:
-        """The value of a key in a map; for a set, the element that matches."""
+        """The value of a key in a map; in a set, the element that matches."""
         if not isinstance(to, Named):
             return self._indexes.anonymous(to, left, key)
         named_set = self._table.sets.get(to.name)
@@ -191,7 +191,7 @@ class ChainInterpreter:
 
 
 class _Step:
-    """One rule."""
+    """The execution of one rule."""
 
     def __init__(self, interpreter: ChainInterpreter, rule: Rule, at: _At, returned: list[State]) -> None:
         self._interpreter = interpreter
@@ -250,7 +250,7 @@ class _Step:
             return [with_changes(because(state, self._line), affinity_seconds=seconds) for state in states]
         if isinstance(statement, Notrack):
             view = self._interpreter.view
-            # A packet with a connection keeps it.
+            # A packet that already has a connection keeps it.
             return [state if view.has_connection(state) else with_changes(state, untracked=True) for state in states]
         if isinstance(statement, Limit):
             if statement.over:
@@ -349,7 +349,7 @@ class _Step:
         return int(left) < int(right) if match.operator.startswith("<") else int(left) > int(right)
 
     def _vmap(self, vmap: Vmap, states: list[State]) -> list[State]:
-        """A state whose key the map lacks continues with the next rule."""
+        """A state whose key is not in the map continues with the next rule."""
         live: list[State] = []
         for state in states:
             if any(key is not None and is_any(key) for key in self._interpreter.values(vmap.key, state, self._at)):
@@ -384,7 +384,7 @@ class _Step:
     def _draw(
         self, expression: Expression, to: Union[Named, AnonymousMap], state: State
     ) -> list[tuple[Optional[Target], Key]]:
-        """Each different value that the map may return, with a key that has it; None where a key has none."""
+        """Each different value that the map may return, with a key that has it; None if a key is not in the map."""
         drawn: dict[Optional[Target], Key] = {}
         for key in self._interpreter.values(expression, state, self._at):
             if key is not None and is_any(key):
@@ -395,7 +395,7 @@ class _Step:
     # Verdicts
 
     def _verdict(self, verdict: Verdict, states: list[State], element: str = "") -> list[State]:
-        """`element`: the map element that holds the verdict."""
+        """`element` is the text of the map element with the verdict, if there is one."""
         if verdict.kind == CONTINUE:
             return states
         if verdict.kind == ACCEPT:
@@ -438,7 +438,7 @@ class _Step:
         return translated
 
     def _targets(self, nat: Nat, state: State) -> list[Key]:
-        """Address and port, either of which may be a range, or "" where the packet's own is kept."""
+        """Address and port of each possible translation. Either may be a range, or "" to keep the packet's."""
         port = nat.port.key[0] if isinstance(nat.port, Constant) else ""
         if (nat.port is not None and not port) or not isinstance(nat.address, (Constant, MapLookup, type(None))):
             raise NotKnown(render_statement(nat))
@@ -483,7 +483,7 @@ class _Step:
             return with_changes(state, ct_mark=mark) if self._interpreter.view.has_connection(state) else state
         if mark == state.mark:
             return state
-        # A cleared mark does not tell which rule set it.
+        # A cleared mark does not reveal which rule set it.
         own = (self._own_source or self._at.own_source) if mark & ~state.mark else state.own_mark
         return with_changes(because(state, self._line), mark=mark, own_mark=own)
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A packet as the chains of one hook see it. Source: nf_conntrack_core.c (nf_conntrack_in), nft_ct.c, xt_conntrack.c."""
+"""A packet as seen by the chains of one hook. Source: nf_conntrack_core.c (nf_conntrack_in), nft_ct.c, xt_conntrack.c."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..._rules.packet import Packet, Surroundings
 from .bridges import Network
 from .packet_state import NotKnown, State
 
-CONNTRACK_PRIORITY = -200  # NF_IP_PRI_CONNTRACK: chains of prerouting and output before it see no connection
+CONNTRACK_PRIORITY = -200  # NF_IP_PRI_CONNTRACK: earlier chains of prerouting and output see no connection
 LOOPBACK_LINK = "lo"
 
 
@@ -25,12 +25,12 @@ class HookView:
     surroundings: Surroundings
     hook: str  # "prerouting", "input", "forward", "output", "postrouting"
     priority: int
-    # As if the packet came from another source: what is masqueraded for its own source alone is not.
+    # Pretend that the packet has another source: what is masqueraded only because of its own source then is not.
     other_source: bool = False
-    bridges: Mapping[str, tuple[Network, ...]] = field(default_factory=dict)  # bridges.py
+    bridges: Mapping[str, tuple[Network, ...]] = field(default_factory=dict)  # see bridges.py
 
     def has_connection(self, state: State) -> bool:
-        """Whether conntrack has seen the packet, and follows it."""
+        """Whether conntrack has seen the packet and tracks it."""
         seen = state.looped or state.scheduled or self.hook not in ("prerouting", "output")
         return not state.untracked and (seen or self.priority >= CONNTRACK_PRIORITY)
 
@@ -47,7 +47,7 @@ class HookView:
         return self.packet.inbound_interface or self.surroundings.link_to(self.packet.source)
 
     def link_out(self, state: State) -> Optional[str]:
-        """ "" in hooks before the route is chosen; None where it is not known."""
+        """The outgoing link; "" in hooks before routing, None if it is unknown."""
         if self.hook in ("prerouting", "input"):
             return ""
         is_loopback = self.packet.node_local and self.surroundings.is_local(state.destination)
@@ -73,7 +73,7 @@ class HookView:
         return False if name == LOOPBACK_LINK or is_elsewhere else None
 
     def address_type(self, address: str, state: State, *, on_link: bool = False) -> str:
-        """What the routing table says of an address; `on_link`: of the inbound link alone. Raises NotKnown."""
+        """The routing table's type of an address; with `on_link`, considering only the incoming link. Raises NotKnown."""
         if self.surroundings.is_local(address):
             if not on_link:
                 return "local"
@@ -87,7 +87,7 @@ class HookView:
         return "multicast" if as_address(address).is_multicast else "unicast"
 
     def redirect_address(self, state: State) -> str:
-        """Where `redirect` sends a packet: the first address of the link on which it came. Raises NotKnown."""
+        """Where `redirect` sends a packet: the first address of its incoming link. Raises NotKnown."""
         family = self.packet.family
         if self.packet.node_local:
             return "127.0.0.1" if family == 4 else "::1"

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a packet is in an ipset, as `ipset save` printed its elements. Pure.
+"""Whether a packet is in an ipset, whose elements are given as by `ipset save`. Pure.
 
 Source: ipset(8); kernel, ip_set_core.c (ip_set_test), ip_set_hash_gen.h: of the networks that contain an address, the
-longest decides, and `nomatch` makes it an exception.
+longest prefix decides, and `nomatch` makes it an exception.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _BITS = {4: 32, 6: 128}
 
 
 class SetNotKnown(NotKnown):
-    """An ipset that was not read, or whose kind is not followed here."""
+    """An ipset that was not read, or whose type is not supported here."""
 
 
 class IpSets:
-    """Methods raise SetNotKnown for what is not known here."""
+    """Methods raise SetNotKnown for what cannot be evaluated here."""
 
     def __init__(self, sets: Iterable[IpSet]) -> None:
         self._sets = {held.name: held for held in sets}
         self._lookups: dict[tuple[str, tuple[str, ...]], _Lookup] = {}
 
     def is_in(self, match: MatchSet, view: HookView, state: State) -> bool:
-        """Whether the match without its negation holds."""
+        """Whether the match holds, ignoring its negation."""
         return self._is_in(match.name, match.sides, view, state)
 
     def _is_in(self, name: str, sides: tuple[str, ...], view: HookView, state: State) -> bool:
@@ -64,12 +64,12 @@ class IpSets:
         return held
 
     def _is_in_any(self, held: IpSet, sides: tuple[str, ...], view: HookView, state: State) -> bool:
-        """One member that has the packet is enough, whatever the others are."""
+        """Whether any member of a list:set has the packet. One is enough, even if others are unknown."""
         reason: Optional[SetNotKnown] = None
         for element in sorted(held.elements):
             name = element.partition(" ")[0]
             try:
-                if name in self._sets and self._sets[name].type == "list:set":  # no kernel has that
+                if name in self._sets and self._sets[name].type == "list:set":  # no kernel allows that
                     raise SetNotKnown(f"the ipset {held.name} with the list {name}")
                 if self._is_in(name, sides, view, state):
                     return True
@@ -81,7 +81,7 @@ class IpSets:
 
 
 class _Lookup:
-    """A set, asked for the sides that a match names."""
+    """A set prepared for lookups by the sides that a match names."""
 
     def __init__(self, held: IpSet, sides: tuple[str, ...]) -> None:
         parts = held.type.partition(":")[2].split(",")
@@ -92,7 +92,7 @@ class _Lookup:
         self._wanted = tuple(zip(parts, sides))
         self._of_one_source = ("ip", "src") in self._wanted
         self._of_source_port = ("port", "src") in self._wanted
-        self._only_ports = held.type == "bitmap:port"  # whose elements have no protocol
+        self._only_ports = held.type == "bitmap:port"  # its elements have no protocol
         self._network_at = parts.index("net") if "net" in parts else None
         self._keys, self._networks = _read_elements(held, len(parts), self._network_at)
 
@@ -139,14 +139,14 @@ class _Lookup:
         return False
 
 
-# By length, and then by key and network: whether it is one without `nomatch`.
+# By prefix length, then by (other key parts, network): False for an element with `nomatch`.
 _Networks = dict[int, dict[tuple[str, int], bool]]
 
 
 def _read_elements(held: IpSet, count: int, network_at: Optional[int]) -> tuple[Collection[str], _Networks]:
-    """Elements, with nothing in the place of a network, and the networks."""
+    """The elements, with "" in place of a network, and the networks."""
     if network_at is None and held.name in KUBE_TYPES:
-        return held.elements, {}  # their parser has them in their shortest form
+        return held.elements, {}  # its parser returns them in shortest form
     try:
         return _index(held, count, network_at)
     except (ValueError, IndexError) as error:
@@ -170,7 +170,7 @@ def _index(held: IpSet, count: int, network_at: Optional[int]) -> tuple[Collecti
 
 
 def _row(element: str, count: int) -> tuple[list[str], bool]:
-    """The parts of an element, with addresses in their shortest form, and whether it is an exception."""
+    """The parts of an element, with addresses in shortest form, and whether it is an exception."""
     words = _QUOTED.sub("", element).split()
     parts = words[0].split(",")
     if len(parts) != count:

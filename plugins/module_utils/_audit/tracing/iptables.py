@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs one built-in chain of iptables and the chains that it calls, for all states that a packet may be in.
+"""Runs one built-in chain of iptables and the chains it calls, for all states that a packet may be in.
 
-ACCEPT ends only a table's chain; DROP ends the packet's path. Random choices, and both answers to a question that cannot
-be decided, are followed; equal states are merged, so that the work grows with the rules and not with the paths through
-them. Source: ip_tables.c (ipt_do_table).
+ACCEPT ends only the chain of one table; DROP ends the packet's path. All random choices, and both answers to a question that
+cannot be decided, are followed. Equal states are merged, so that the work grows with the rules and not with the paths
+through them. Source: ip_tables.c (ipt_do_table).
 """
 
 from __future__ import annotations
@@ -61,20 +61,20 @@ from .outcome import Outcome
 from .packet_state import Exits, NotKnown, Question, State, assume, because, distinct, with_changes
 from .targets import endpoints_of
 
-_DEPTH_LIMIT = 64  # chains that jump to chains; nf_tables allows 16
-_CERTAIN = 1 << 31  # of Statistic.chance
+_DEPTH_LIMIT = 64  # nested calls of chains; nf_tables allows 16
+_CERTAIN = 1 << 31  # the value of Statistic.chance that always matches
 
 
 @dataclass(frozen=True)
 class _At:
-    """The chains that led to a position, and whether the last jump matched the packet's own source address."""
+    """The chains that led here, and whether only packets with one particular source get here."""
 
     chains: tuple[str, ...]
     by_own_source: bool = False
 
 
 class TableInterpreter:
-    """Interprets one table for one packet at one hook. `sets` and `ipvs` evaluate matches on ipsets and virtual servers."""
+    """Interprets one table for one packet in one hook. `sets` and `ipvs` evaluate matches on ipsets and virtual servers."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class TableInterpreter:
         self._exits = Exits()
 
     def base(self, chain: Chain, states: Sequence[State]) -> Exits:
-        """Runs a built-in chain and its policy."""
+        """Run a built-in chain and its policy."""
         fell = self._chain(chain, _At((chain.name,)), states)
         if chain.policy == "DROP":
             self._outcome.end(DROP, fell, f"{self._label}: policy of {chain.name}")
@@ -133,12 +133,13 @@ class TableInterpreter:
     # Matches
 
     def _split(self, rule: Rule, at: _At, state: State, matched: list[State], on: list[State]) -> None:
-        """Puts a state among those that match, the others, or both."""
+        """Put the state among those that match, those that do not, or both."""
         drawn = False
         open_matches: list[tuple[Match, Optional[NotKnown]]] = []
         for match in rule.matches:
             if isinstance(match, Recent) and match.command == "rcheck":
-                # No source has been seen before this first packet, but the rule has the affinity timeout.
+                # The first packet's source has not been seen before, so the rule does not match; but it has the affinity
+                # timeout.
                 seen = with_changes(state, affinity_seconds=match.seconds) if self._table == "nat" else state
                 on.append(seen)
                 return
@@ -228,7 +229,7 @@ class TableInterpreter:
             return None if self._ipvs is None else self._ipvs.is_served(match, self._view, state)
         if isinstance(match, Unknown):
             return holds(match.text, self._view, state)
-        # Whether the link is a port of a bridge is unknown. The other matches, Recent (set) and Accounting, always hold.
+        # It is unknown whether the link is a port of a bridge. The other matches, Recent (set) and Accounting, always match.
         return None if isinstance(match, PhysicalIn) else True
 
     def _connection_states(self, state: State) -> set[str]:
@@ -242,7 +243,7 @@ class TableInterpreter:
     # Targets
 
     def _target(self, rule: Rule, at: _At, states: Sequence[State], returned: list[State]) -> list[State]:
-        """Applies the target; returns the states that continue with the next rule."""
+        """Apply the target; returns the states that continue with the next rule."""
         target = rule.target
         if target is None:
             return list(states)
@@ -291,7 +292,7 @@ class TableInterpreter:
         elif isinstance(effect, ConnectionMark):
             return [self._mark_connection(state, effect, line) for state in states]
         elif isinstance(effect, Untrack):
-            # A packet with a connection keeps it.
+            # A packet that already has a connection keeps it.
             return [
                 state if self._view.has_connection(state) else with_changes(state, untracked=True) for state in states
             ]
@@ -316,7 +317,7 @@ class TableInterpreter:
         mark = (state.mark & ~target.mask) ^ target.value
         if mark == state.mark:
             return state
-        # A cleared mark does not tell which rule set it.
+        # A cleared mark does not reveal which rule set it.
         own = (at.by_own_source or self._is_for_own_source(rule)) if mark & ~state.mark else state.own_mark
         return with_changes(because(state, line), mark=mark, own_mark=own)
 
@@ -354,7 +355,8 @@ class TableInterpreter:
         return self._outcome.lines.of(rule, place, lambda: f"{place} {rule_text(rule)}")
 
     def _is_for_own_source(self, rule: Rule) -> bool:
-        """Whether only packets of one source match, or, by a set for hairpins, of a source that is the destination too."""
+        """Whether only packets with one source match; or, through a set for hairpins, those whose source is also the
+        destination."""
         return any(
             _is_one_address(match)
             if isinstance(match, Source)
@@ -402,5 +404,5 @@ def _is_one_address(match: Source) -> bool:
 
 
 def is_named(name: str, pattern: str) -> bool:
-    """Whether a link has the name that a rule matches; a `+` at its end is any rest."""
+    """Whether the name of a link matches a rule's pattern, in which a trailing `+` stands for any suffix."""
     return name.startswith(pattern[:-1]) if pattern.endswith("+") else name == pattern

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether matches of other programs hold for the first packet of a connection, read from the text that the grammar keeps.
+"""Whether other programs' matches hold for the first packet of a connection, parsed from the text that the grammar keeps.
 
-A single packet exceeds no limit, and is in no list of sources seen before. It is taken to come by the link over which its
-source is reached, and without IPsec. Source: iptables-extensions(8).
+A single packet exceeds no limit, and is in no list of sources seen before. It is assumed to come in on the link through
+which its source is reached, without IPsec. Source: iptables-extensions(8).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ..._rules.iptables.grammar import Options, Refused, number_of, options_of, 
 from .hook_view import HookView
 from .packet_state import NotKnown, State
 
-DRAWN = "drawn"  # by the kernel, for each connection
-Holds = Union[bool, None, str]  # None: it cannot be decided
+DRAWN = "drawn"  # the kernel decides randomly, for each connection
+Holds = Union[bool, None, str]  # None: cannot be decided
 
 
 def holds(text: str, view: HookView, state: State) -> Holds:
-    """`text`: "-m NAME OPTIONS", or "[!] -f"."""
+    """Whether a match holds. `text` is "-m NAME OPTIONS" or "[!] -f"."""
     if text in ("-f", "! -f"):
-        return text != "-f"  # a connection's first packet is no later fragment
+        return text != "-f"  # the first packet of a connection is not a later fragment
     if text.startswith("-m comment "):
         return True
     name, options = _read(text)
@@ -54,7 +54,7 @@ def _all(results: list[Holds]) -> Holds:
 
 
 def _each(options: Options, deciders: Mapping[str, Callable[[tuple[str, ...]], Optional[bool]]]) -> Holds:
-    """All options hold; one without a decider cannot be decided."""
+    """Whether all options hold. An option without a decider cannot be decided."""
     results: list[Holds] = []
     for option, (negated, values) in options.items():
         decide = deciders.get(option)
@@ -138,7 +138,7 @@ def _conntrack(options: Options, view: HookView, state: State) -> Holds:
 
 
 _NUMBERS = {"TCP": "6", "UDP": "17", "SCTP": "132"}
-_LATER = {"EXPECTED", "SEEN_REPLY", "ASSURED"}  # states that a connection has not reached yet
+_LATER = {"EXPECTED", "SEEN_REPLY", "ASSURED"}  # states that a new connection has not reached
 
 
 def _connmark(options: Options, view: HookView, state: State) -> Holds:
@@ -222,7 +222,7 @@ def _connlimit(options: Options, _view: HookView, _state: State) -> Holds:
 
 def _owner(options: Options, view: HookView, _state: State) -> Holds:
     if view.packet.node_local:
-        return None  # the process that sends it is not known
+        return None  # the sending process is unknown
     return all(negated for negated, _values in options.values())
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What targets of other programs do, read from the text that the grammar keeps, when a packet comes to them.
+"""The effects of other programs' targets, parsed from the text that the grammar keeps, when a packet reaches them.
 
 Source: iptables-extensions(8); xt_connmark.c, xt_CT.c, xt_DNAT (nf_nat_core.c), xt_REDIRECT.c.
 """
@@ -23,21 +23,22 @@ _ALL_BITS = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class NoEffect:
-    """It changes nothing that decides where the packet goes; the next rule follows."""
+    """Changes nothing that decides where the packet goes; it continues with the next rule."""
 
 
 @dataclass(frozen=True)
 class Untrack:
-    """`-j CT --notrack`: conntrack does not follow the packet."""
+    """`-j CT --notrack`: conntrack ignores the packet."""
 
 
 @dataclass(frozen=True)
 class ConnectionMark:
-    """`-j CONNMARK`: `set` clears `mask` and xors `value`; `save` copies the packet's mark, `restore` the connection's."""
+    """`-j CONNMARK`: `set` clears `mask` and XORs with `value`; `save` copies the packet's mark to the connection, `restore`
+    the reverse."""
 
     operation: str  # "set", "save" or "restore"
     value: int = 0
-    mask: int = _ALL_BITS  # of a copy: of the connection's mark
+    mask: int = _ALL_BITS  # when copying: that of the connection's mark
     packet_mask: int = _ALL_BITS
 
 
@@ -45,14 +46,14 @@ class ConnectionMark:
 class Redirect:
     """`-j REDIRECT`: to the node itself."""
 
-    ports: str = ""  # "80", "80-90", "" of the packet's own
+    ports: str = ""  # "80", "80-90"; "" keeps the packet's
 
 
 @dataclass(frozen=True)
 class DnatRange:
-    """`-j DNAT` to a range of addresses or ports, or without either."""
+    """`-j DNAT` to a range of addresses or ports, or with only one of them."""
 
-    addresses: str = ""  # "10.0.0.1", "10.0.0.1-10.0.0.9", "" of the packet's own
+    addresses: str = ""  # "10.0.0.1", "10.0.0.1-10.0.0.9"; "" keeps the packet's
     ports: str = ""
 
 
@@ -61,7 +62,7 @@ Effect = Union[NoEffect, Untrack, ConnectionMark, Redirect, DnatRange, Reject, M
 
 @lru_cache(maxsize=4096)
 def effect_of(text: str) -> Optional[Effect]:
-    """Of a target as it was written, "-j NAME OPTIONS"; None where its effect is not known. SNAT is like Masquerade."""
+    """The effect of a target as written, "-j NAME OPTIONS"; None if it is not known. SNAT has the effect of Masquerade."""
     flag, name, *tokens = [*text.split(), "", ""][: max(2, len(text.split()))]
     if flag != "-j" or "[unsupported" in tokens:
         return None
@@ -76,7 +77,7 @@ def effect_of(text: str) -> Optional[Effect]:
 
 
 def _value(options: Options, *names: str) -> str:
-    """The value of the first of these options that is given."""
+    """The value of the first of these options that is present."""
     return next((" ".join(options[name][1]) for name in names if name in options), "")
 
 
@@ -103,7 +104,7 @@ def _set_mark(options: Options) -> Optional[SetMark]:
     return None
 
 
-# Source: xt_MARK.c and xt_mark.h: all are spellings of `--set-xmark`.
+# Source: xt_MARK.c and xt_mark.h. All of these are forms of `--set-xmark`.
 _MARK_OPTIONS: Mapping[str, Callable[[int, int], SetMark]] = MappingProxyType(
     {
         "--set-xmark": SetMark,

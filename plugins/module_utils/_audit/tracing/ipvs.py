@@ -4,16 +4,14 @@
 
 """Evaluates virtual servers as the kernel does.
 
-ip_vs looks at packets for the node in INPUT at priority 99, and at packets of the node in OUTPUT at -98. Its addresses on
+ip_vs inspects packets to the node in INPUT at priority 99, and packets from the node in OUTPUT at -98. Addresses on
 kube-ipvs0 are the node's own.
 
-    no virtual server           the packet goes on
-    real server on the node     the packet goes on, translated
-    real server elsewhere       ip_vs takes the packet and sends it through all of OUTPUT and POSTROUTING; FORWARD does not
-                                see it, and chains that translate destinations are skipped
-    none accepts connections    an ICMP message answers (ip_vs_leave)
-
-Source: kernel, ip_vs_core.c (ip_vs_ops4), ip_vs_xmit.c (ip_vs_nat_xmit), xt_ipvs.c.
+    no virtual server           the packet continues
+    real server on the node     the packet continues, translated
+    real server elsewhere       ip_vs takes the packet and sends it through all of OUTPUT and POSTROUTING, skipping FORWARD
+                                and chains that translate destinations
+    no usable real server       an ICMP error is returned (ip_vs_leave)
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from ..._rules.packet import Packet, Surroundings
 from .hook_view import HookView
 from .packet_state import NotKnown, State, with_changes
 
-# Any of these may choose any real server of weight above 0; some hash the source (sh, mh) or the destination (dh).
+# Each of these may choose any real server with a weight above 0; some hash the source (sh, mh) or destination (dh).
 SCHEDULERS = ("rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "dh", "sed", "nq", "mh", "twos")
 
 _FTP_PORT = 21
@@ -37,7 +35,7 @@ _FTP_PORT = 21
 
 @dataclass(frozen=True)
 class WithLink(Surroundings):
-    """Adds the addresses of kube-ipvs0 to the node's own."""
+    """The node's surroundings plus the addresses of kube-ipvs0."""
 
     bound: frozenset[str] = frozenset()
 
@@ -46,14 +44,14 @@ class WithLink(Surroundings):
 
 
 class Ipvs:
-    """Methods raise NotKnown for a construct that is not known here."""
+    """Methods raise NotKnown for a construct that cannot be evaluated here."""
 
     def __init__(self, rules: IpvsRules) -> None:
         self._rules = rules
 
     def server(self, packet: Packet, state: State) -> Optional[VirtualServer]:
-        """The virtual server by mark, else by address, protocol and port. kube-proxy makes none of the kinds that ip_vs tries
-        next."""
+        """The virtual server of the packet by mark, else by address, protocol and port. ip_vs then tries other kinds, which
+        kube-proxy never creates: NotKnown if one could match."""
         by_key, protocol = self._rules.server_by_key, packet.protocol
         if state.mark and (state.mark, "", "", 0) in by_key:
             raise NotKnown(f"the virtual server of mark {state.mark}")
@@ -68,7 +66,7 @@ class Ipvs:
         return None
 
     def schedule(self, server: VirtualServer, state: State) -> list[State]:
-        """The states at the real servers that ip_vs may choose; none where no real server accepts connections."""
+        """A state for each real server that ip_vs may choose; empty if no real server accepts connections."""
         if server.scheduler not in SCHEDULERS:
             raise NotKnown(f"a virtual server with the scheduler {server.scheduler}")
         real_servers = [real_server for real_server in server.real_servers if real_server.weight > 0]
@@ -91,7 +89,7 @@ class Ipvs:
     # Matches of iptables rules
 
     def is_served(self, match: IpvsService, view: HookView, state: State) -> bool:
-        """It matches the connection's virtual server, not the translated packet."""
+        """Whether the packet's connection belongs to this virtual server: the match is about the original destination."""
         packet = view.packet
         return (
             state.translated

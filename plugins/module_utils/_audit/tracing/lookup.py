@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds keys among constants, some of which are networks, ranges or names that end in a star.
+"""Looks up keys among constants, some of which are networks, ranges, or names that end in a star.
 
 A set may have tens of thousands of keys. Plain keys are in a dictionary; for the others, the plain parts are looked up
 first.
@@ -29,17 +29,17 @@ Span = tuple[int, int]
 
 
 class Index(Generic[V]):
-    """An index of pairs of key and value. `types` names the type of each part of a key.
+    """An index of (key, value) pairs. `types` has the type of each part of a key.
 
-    Raises ValueError for a constant that is not one of its type.
+    Raises ValueError for a constant that is not of its type.
     """
 
     def __init__(self, pairs: Iterable[tuple[Key, V]], types: tuple[str, ...]) -> None:
         self._types = types
         self._plain: dict[Key, V] = {}
-        # By the positions of parts that are not plain, then by the plain parts: the ranges of the others, and the value.
+        # By the positions of the parts that are ranges, then by the plain parts: the ranges of the others, and the value.
         self._spans: dict[tuple[int, ...], dict[Key, list[tuple[tuple[Span, ...], V]]]] = {}
-        self._names: list[tuple[Key, V]] = []  # with a part that ends in a star
+        self._names: list[tuple[Key, V]] = []  # keys with a part that ends in a star
         for key, value in pairs:
             self._add(key, value)
 
@@ -101,14 +101,14 @@ def _is_named(kind: str, part: str, pattern: str) -> bool:
 
 
 class Indexes:
-    """The indexes of the sets and maps of one ruleset, made on first use. Keyed by identity, since sets are large and never
+    """The indexes of a ruleset's sets and maps, built on first use. Keyed by identity, since sets are large and never
     change."""
 
     def __init__(self) -> None:
         self._known: dict[int, Index[Target]] = {}
 
     def find_named(self, named_set: Set, key: Key) -> Optional[Target]:
-        """The value of `key` in a map; for a set, the element that matches."""
+        """The value of `key` in a map; in a set, the element that matches."""
         if not set(named_set.key) <= set(SERVICE_TYPES):  # its elements may be unparsed text
             raise NotKnown(f"@{named_set.name}")
         if "interval" not in named_set.flags:
@@ -120,7 +120,7 @@ class Indexes:
         return self._known[id(named_set)].find(key)
 
     def anonymous(self, to: Union[AnonymousMap, AnonymousSet], left: Expression, key: Key) -> Optional[Target]:
-        """`left` is the expression that is looked up; it determines the types."""
+        """As find_named, for an anonymous set or map. `left` is the expression looked up, which determines the types."""
         if id(to) not in self._known:
             types = tuple(type_of(part) for part in parts_of(left))
             if isinstance(to, AnonymousMap):

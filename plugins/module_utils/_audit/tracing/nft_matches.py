@@ -17,7 +17,8 @@ from .packet_state import NotKnown, Question, State
 
 
 def has_route_back(match: Match) -> bool:
-    """Of `fib saddr . iif oif missing`: a packet is taken to come by the link over which its source is reached."""
+    """Whether `fib saddr . iif oif missing` and the like match. A packet is assumed to come in on the link through which its
+    source is reached."""
     right = match.right.keys if isinstance(match.right, AnonymousSet) else ()
     if not isinstance(match.left, Fib) or "saddr" not in match.left.flags or right not in _REACHED:
         raise NotKnown(render_statement(match))

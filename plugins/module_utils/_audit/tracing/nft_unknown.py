@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a part of an nftables rule may do to a packet that the grammar keeps as text, in the text form or in JSON.
+"""What the parts of nftables rules that the grammar keeps as text (or JSON) may do to a packet.
 
-The text of a part is what stands between the last statement that was understood and the verdict of the rule.
+The text of a part is everything between the last statement that was understood and the rule's verdict.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Optional
 from .hook_view import HookView
 
 ALWAYS, NEVER = "always", "never"  # a condition that is decided
-MAYBE = "maybe"  # a condition that is not
-HARMLESS = "harmless"  # it changes nothing that decides where the packet goes
+MAYBE = "maybe"  # a condition that is not decided
+HARMLESS = "harmless"  # changes nothing that decides where the packet goes
 ANYTHING = "anything"
 
-# Statements that take a packet away, translate it, or set its mark by something that is not known.
+# Statements that take a packet away, translate it, or set its mark to an unknown value.
 _ACTS = re.compile(
     r"\b(queue|tproxy|synproxy|dnat|snat|masquerade|redirect|dup|fwd|xt|vmap|mark set|(?:daddr|saddr|dport|sport) set)\b"
     r"|(jump|goto) \{|\"(queue|tproxy|synproxy|dnat|snat|masquerade|redirect|dup|fwd|xt|vmap|jump|goto|mangle)\""
@@ -82,14 +82,14 @@ def effect_of(text: str, view: HookView) -> str:
     return _effect(text)
 
 
-# Extensions of iptables in its own tables, whose options nft does not print: `xt match "comment"`, `# xt_comment`.
+# iptables extensions in iptables' own tables, whose options nft does not print: `xt match "comment"`, `# xt_comment`.
 _XT = re.compile(r'xt (?:match|target) "?(\w+)"?|# (?:xt_|match |target )?(\w+)|counter(?: packets \d+ bytes \d+)?')
 _XT_JSON = re.compile(r'\{"xt": \{"name": "(\w+)", "type": "(?:match|target)"\}\}')
 _XT_HARMLESS = frozenset({"comment", "limit", "LOG", "NFLOG", "TCPMSS", "TTL", "TOS", "DSCP", "CLASSIFY", "TRACE"})
 
 
 def _xt_effect(text: str) -> Optional[str]:
-    """None for what is no list of such extensions. Names of targets are capitals."""
+    """The effect of such extensions; None if the text contains anything else. Names of targets are in capitals."""
     match = _XT_JSON.fullmatch(text)
     if match is None and _XT.sub("", text).strip():
         return None
@@ -111,7 +111,7 @@ def _effect(text: str) -> str:
 
 
 def _tcp_flags(match: re.Match[str], view: HookView) -> str:
-    """Of the first packet of a connection, which has the flag SYN alone."""
+    """Whether a match of TCP flags holds for the first packet of a connection, which has only the flag SYN."""
     if view.packet.protocol != "TCP":
         return NEVER
     mask, value = (set(re.findall(_FLAG, match[part])) for part in ("mask", "value"))

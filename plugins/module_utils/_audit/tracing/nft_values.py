@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The values of nftables expressions for a packet at one hook, as keys of sets."""
+"""The values of nftables expressions for a packet in one hook, as keys of sets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ANY = "?"  # an unknown property of a packet: a rule that matches on it is follo
 
 
 def values(view: HookView, expression: Expression, state: State) -> list[Optional[Key]]:
-    """All possible values: several for a random choice. None is no value, which never matches.
+    """All possible values; a random choice has several. None means no value, which never matches.
 
     Raises NotKnown.
     """
@@ -38,7 +38,7 @@ def choices(expression: Expression) -> int:
 
 
 def flags(view: HookView, expression: Expression, state: State) -> Optional[set[str]]:
-    """The set bits of a bit field; None is no value."""
+    """The bits that are set in a bit field; None means no value."""
     if expression == Ct("state"):
         return {view.connection_state(state)}
     if expression == Ct("status"):
@@ -106,7 +106,7 @@ def _ct(view: HookView, ct: Ct, state: State) -> Optional[str]:
         return str(state.ct_mark)
     if ct.key == "direction":
         return "original"
-    raise NotKnown  # other flags of the status are unknown
+    raise NotKnown  # other status flags are unknown
 
 
 def _fib(view: HookView, fib: Fib, state: State) -> str:
@@ -140,8 +140,8 @@ def is_any(key: Key) -> bool:
 
 
 def is_about_own_source(expression: Expression, *, alone: bool) -> bool:
-    """Whether it compares the packet's source: with one address (`alone`), or source and destination together, as sets for
-    hairpins do."""
+    """Whether the expression is about the packet's source: alone if `alone`, or source and destination together, as in sets
+    for hairpins."""
     fields = {
         part.field for part in parts_of(expression) if isinstance(part, Payload) and part.protocol in ("ip", "ip6")
     }

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Collects where the states of one packet end, and makes the answer of them."""
+"""Collects where the states of one packet end, and derives the answer."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ..._rules.packet import DNAT, PASS, UNKNOWN, Answer, Packet, endpoint_text,
 from .messages import MESSAGES
 from .packet_state import Assumption, Question, State, because, merge_assumptions, questions_of
 
-STEPS_LIMIT = 300_000  # rules and random choices of one packet, in all states together: some seconds
-_QUESTIONS_LIMIT = 6  # whose answers are combined in every way
+STEPS_LIMIT = 300_000  # rules and random choices of one packet, over all its states: a few seconds
+_QUESTIONS_LIMIT = 6  # the most questions whose answers are combined in every way
 
 
 class Lines:
-    """Rules as text. They outlive a packet, so they are rendered once."""
+    """Rules as text. They outlive a packet, so each is rendered once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, str], str] = {}
 
     def of(self, rule: object, place: str, render: Callable[[], str]) -> str:
-        """`rule` by its identity, which lasts as long as the tracer's rules."""
+        """The text of `rule`, cached by identity, which is stable as long as the tracer holds the rules."""
         key = (id(rule), place)
         if key not in self._known:
             self._known[key] = render()
@@ -45,17 +45,17 @@ class _Fate(NamedTuple):
 
 @dataclass
 class Outcome:
-    """The path of one packet so far."""
+    """What has happened to one packet so far."""
 
     lines: Lines
     steps: int = 0
     limit: int = STEPS_LIMIT
     ended: list[tuple[str, State]] = field(default_factory=list)
     problems: dict[Question, BallastError] = field(default_factory=dict)
-    unknown: Optional[BallastError] = None  # of the first state that cannot be followed
+    unknown: Optional[BallastError] = None  # why the first state that could not be followed could not
 
     def take_steps(self, count: int) -> bool:
-        """False where the packet takes too many."""
+        """Count steps; returns False once the packet has taken too many."""
         self.steps += count
         return self.steps <= self.limit
 
@@ -97,7 +97,7 @@ class Outcome:
         questions: Sequence[Question],
         fates: Sequence[tuple[_Fate, State]],
     ) -> list[Answer]:
-        """The different answers that questions without a known answer leave open."""
+        """The different answers that remain possible, depending on the undecided questions."""
         answers: dict[Answer, None] = {}
         for given in product((True, False), repeat=len(questions)):
             assumed = set(zip(questions, given))
@@ -110,7 +110,8 @@ class Outcome:
         return list(answers)
 
     def _answers_by_verdict(self, fates: Sequence[tuple[_Fate, State]]) -> list[Answer]:
-        """Those of too many questions: each verdict with everything that may come of it, as far as that is clear."""
+        """The answers if there are too many questions: one for each verdict, with everything it may lead to, as far as that
+        is clear."""
         by_verdict: dict[str, list[tuple[_Fate, State]]] = {}
         for fate, state in fates:
             by_verdict.setdefault(fate.verdict, []).append((fate, state))
@@ -118,7 +119,7 @@ class Outcome:
         return [answer for answer in answers if answer.verdict != UNKNOWN]
 
     def _decide(self, fates: Sequence[_Fate], states: Sequence[tuple[_Fate, State]]) -> Answer:
-        """The answer where only random choices differ."""
+        """The answer if only random choices differ."""
         why = tuple(dict.fromkeys(line for _fate, state in states for line in state.why))
         verdicts = {fate.verdict for fate in fates}
         if UNKNOWN in verdicts:
@@ -150,13 +151,13 @@ def _fate(state: State, packet: Packet) -> _Fate:
 
 
 def _is_impossible(assumed: set[Assumption]) -> bool:
-    """Whether the packet leaves by two links."""
+    """Whether the packet would leave by two links."""
     leaves = [question.link_to for question, answer in assumed if answer and question.link]
     return len(leaves) > len(set(leaves))
 
 
 def _merge(ways: Sequence[Answer], problem: Optional[BallastError]) -> Answer:
-    """Of ways to the same endpoints, which differ by what is masqueraded."""
+    """Merge answers with the same endpoints that differ in what is masqueraded."""
     values = [dict(way.masqueraded) for way in ways]
     return Answer(
         DNAT,

@@ -4,17 +4,17 @@
 
 """Traces packets through all rules of a node as its kernel does, whichever programs wrote them.
 
-    from a link:    prerouting, then by its destination after that: input, or forward and postrouting
+    from a link:    prerouting, then depending on the translated destination: input, or forward and postrouting
     from the node:  output, postrouting; to the node itself it returns over lo: prerouting, input
 
-An accept ends one base chain, a drop ends the packet's path. Nat chains see only the first packet of a connection that
-conntrack follows, and the first translation skips the others of its hook. ip_vs is in input and output (ipvs.py).
+An accept ends one base chain; a drop ends the packet's path. Nat chains see only the first packet of a connection that
+conntrack tracks, and the first translation skips the other nat chains of its hook. ip_vs is in input and output (ipvs.py).
 base_chains.py has the order. Source: nf_nat_core.c (nf_nat_inet_fn) and nf_nat_proto.c.
 
-Where the order of chains at equal priority is not known and changes the answer, each of them is tried first. Unknown
-properties of a packet (its outgoing link, its source port) are followed both ways. A dynamic set has the elements that were
-listed; `affinity_seconds` comes from the set that remembers the packet. Tables of families arp, bridge and netdev and the
-hook ingress are ignored.
+If the order of chains at equal priority is unknown and changes the answer, each of them is tried as the first. Unknown
+properties of a packet (outgoing link, source port) are followed both ways. A dynamic set has the elements that were listed;
+`affinity_seconds` comes from the set that remembers the packet. Tables of families arp, bridge and netdev and the hook
+ingress are ignored.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from .unsaved import limit_answer
 if TYPE_CHECKING:
     from .ipvs import Ipvs
 
-_ORDERS_LIMIT = 24  # orders of chains at equal priority that are tried for one packet
+_ORDERS_LIMIT = 24  # the most orders of chains at equal priority that are tried for one packet
 AnyParty = Union[Chains, NatChains, IpVsStep]
-_Orders = Mapping[Group, int]  # the party that runs first
+_Orders = Mapping[Group, int]  # for each group, the index of the party that runs first
 
 
 def trace(rules: NodeRules, packet: Packet, surroundings: Surroundings) -> Answer:
-    """Traces one packet. For many packets of the same rules, use a Tracer."""
+    """Trace one packet. For many packets through the same rules, use a Tracer."""
     return Tracer(rules, surroundings).answer(packet)
 
 
 class Tracer:
-    """The rules of one IP family: its base chains in order, and indexes that are made on first use."""
+    """The rules of one IP family: its base chains in order, and indexes that are built on first use."""
 
     def __init__(self, rules: NodeRules, surroundings: Surroundings) -> None:
         self._rules = rules
@@ -70,7 +70,7 @@ class Tracer:
         return self._groups[family]
 
     def answer(self, packet: Packet) -> Answer:
-        """Never raises for what the rules hold: a packet that cannot be followed is UNKNOWN."""
+        """Never raises because of rules: if a packet cannot be followed, the answer is UNKNOWN."""
         try:
             answer = self._answer(packet)
         except BallastError as error:
@@ -100,8 +100,8 @@ class Tracer:
 
 
 class _PacketPath:
-    """The path of one packet, in all its possible states. `orders`: by group, the party that runs first, if it is not the
-    first one listed."""
+    """The path of one packet, in all its possible states. `orders` has, for a group, the party that runs first if it is not
+    the first one listed."""
 
     def __init__(self, tracer: Tracer, packet: Packet, orders: _Orders) -> None:
         self._tracer = tracer
@@ -109,9 +109,9 @@ class _PacketPath:
         self._groups = tracer.groups(packet.family)
         self._orders = orders
         self._outcome = Outcome(tracer.lines)
-        self._resent: list[State] = []  # ip_vs has taken them
+        self._resent: list[State] = []  # states that ip_vs has taken
         self._other_source = False
-        self.contested: dict[Group, None] = {}  # groups whose order matters, and that no order is given of
+        self.contested: dict[Group, None] = {}  # groups whose order matters and is not given in `orders`
 
     def answer(self) -> Answer:
         start = [State(self._packet.destination, self._packet.port)]
@@ -139,7 +139,7 @@ class _PacketPath:
         to_itself = [state for state in left if state.own_masquerade and state.destination == self._packet.source]
         if all(state.own_mark for state in to_itself):
             return left
-        # A packet that would be masqueraded from any source is not masqueraded because it is a hairpin.
+        # A packet that is masqueraded whatever its source is not masqueraded because it is a hairpin: try another source.
         outcome, self._outcome, self._other_source = self._outcome, Outcome(self._tracer.lines), True
         others = {(state.destination, state.port) for state in self._hook("postrouting", states) if state.masqueraded}
         self._outcome, self._other_source = outcome, False
@@ -165,7 +165,7 @@ class _PacketPath:
                 break
             exits = self._group(group, live, self._outcome, nat=False)
             live = exits.accepted
-            self._resent += exits.bound  # by ip_vs
+            self._resent += exits.bound  # taken by ip_vs
         return live
 
     def _group(self, group: Group, states: list[State], outcome: Outcome, *, nat: bool) -> Exits:
@@ -191,7 +191,7 @@ class _PacketPath:
     def _turn(
         self, party: AnyParty, group: Group, states: list[State], outcome: Outcome, *, nat: bool
     ) -> tuple[Exits, bool]:
-        """What a party lets pass, and whether it did anything."""
+        """The states that a party lets pass, and whether it did anything."""
         ended = len(outcome.ended)
         exits = self._party(party, group, states, outcome, nat=nat)
         return exits, len(outcome.ended) > ended or bool(exits.bound) or exits.accepted != states
@@ -205,7 +205,7 @@ class _PacketPath:
         *,
         nat: bool,
     ) -> bool:
-        """Whether more than one party does something, in this order or in another."""
+        """Whether more than one party does something, in this order or another."""
         acted = [place for place, (did, _after) in enumerate(turns) if did]
         if len(acted) != 1:
             return bool(acted)
@@ -239,7 +239,7 @@ class _PacketPath:
 
     def _nat(self, chains: NatChains, states: list[State], outcome: Outcome) -> list[State]:
         hook = chains.groups[0].hook
-        # Packets that return over loopback passed the nat chains when they were sent, those of ip_vs when they came.
+        # Packets that return over loopback passed the nat chains when they were sent; those of ip_vs when they came in.
         decided = [state for state in states if _is_decided(state, hook)]
         live = [state for state in states if not _is_decided(state, hook)] if decided else states
         bound: list[State] = []
@@ -252,7 +252,7 @@ class _PacketPath:
         return decided + live + bound
 
     def _schedule(self, states: list[State], outcome: Outcome) -> Exits:
-        """Those that ip_vs takes are bound."""
+        """Hand states to ip_vs; those that it takes are `bound`."""
         exits = Exits()
         ip_vs = self._tracer.ip_vs
         for state in states:

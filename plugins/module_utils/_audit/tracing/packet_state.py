@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What rules have changed in a packet so far, and what had to be assumed of it.
+"""The changes that rules have made to a packet so far, and the assumptions made on the way.
 
-A condition that cannot be decided is followed both ways. Each way carries the assumption, so that equal questions get
-equal answers later on. Where both ways come to the same state, the assumption is dropped: it did not matter.
+A condition that cannot be decided is followed both ways. Each way carries the assumption, so that the same question gets the
+same answer later. If both ways lead to the same state, the assumption is dropped: it did not matter.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional
 
-_MERGE_LIMIT = 64  # sets of assumptions that are compared with each other
+_MERGE_LIMIT = 64  # the most sets of assumptions that are compared with each other
 
 
 class NotKnown(Exception):
-    """The value of an expression, or the effect of a target, is not known."""
+    """The value of an expression or the effect of a target cannot be determined."""
 
 
 class Question(NamedTuple):
     """A condition that cannot be decided."""
 
     text: str
-    # Of a condition on the outgoing link: where the packet goes. It leaves by one link alone.
+    # For a condition on the outgoing link: the packet's destination. The packet leaves by one link only.
     link_to: str = ""
     link: str = ""  # the link's whole name; "" for a pattern
 
@@ -35,8 +35,8 @@ Assumption = tuple[Question, bool]
 
 @dataclass(frozen=True)
 class State:
-    """`own_...`: by a rule for the packet's own source alone, as those that masquerade packets which return to their source
-    (hairpin)."""
+    """`own_...`: done by a rule that matches only the packet's own source, such as one that masquerades hairpin packets,
+    which return to their source."""
 
     destination: str
     port: int
@@ -47,23 +47,23 @@ class State:
     own_mark: bool = False
     own_masquerade: bool = False
     affinity_seconds: int = 0
-    looped: bool = False  # back over the loopback link
-    scheduled: bool = False  # sent on by ip_vs
-    untracked: bool = False  # conntrack does not follow it, so nothing translates it
+    looped: bool = False  # returned over the loopback link
+    scheduled: bool = False  # sent by ip_vs
+    untracked: bool = False  # conntrack ignores it, so nothing translates it
     assumed: frozenset[Assumption] = frozenset()
     why: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass
 class Exits:
-    """The states that left a base chain."""
+    """The states that leave a base chain."""
 
     accepted: list[State] = field(default_factory=list)
     bound: list[State] = field(default_factory=list)  # translated: later nat chains of this hook are skipped
 
 
 def with_changes(state: State, **fields: Any) -> State:
-    """As `dataclasses.replace`, in a tenth of the time: an audit of 10,000 Services makes a million states."""
+    """`dataclasses.replace` in a tenth of the time: an audit of 10,000 Services creates a million states."""
     made = object.__new__(State)
     made.__dict__.update(state.__dict__, **fields)
     return made
@@ -74,7 +74,7 @@ def because(state: State, line: str) -> State:
 
 
 def assume(state: State, question: Question) -> tuple[Optional[State], Optional[State]]:
-    """The state where the answer is yes, and where it is no; None for an answer that earlier ones exclude."""
+    """The states for the answers yes and no; None for an answer that earlier assumptions exclude."""
     for known, answer in state.assumed:
         if known == question:
             return (state, None) if answer else (None, state)
@@ -103,7 +103,7 @@ def distinct(states: list[State]) -> list[State]:
 
 
 def merge_assumptions(sets: Iterable[frozenset[Assumption]]) -> list[frozenset[Assumption]]:
-    """The same cases in fewer sets: a question whose both answers lead here is dropped."""
+    """The same cases in fewer sets: a question is dropped if both its answers lead here."""
     kept = list(dict.fromkeys(sets))
     if len(kept) > _MERGE_LIMIT:
         return kept
@@ -121,7 +121,7 @@ def merge_assumptions(sets: Iterable[frozenset[Assumption]]) -> list[frozenset[A
 
 
 def _are_complements(case: frozenset[Assumption], other: frozenset[Assumption]) -> bool:
-    """Whether they differ in the answer to one question alone."""
+    """Whether they differ only in the answer to one question."""
     difference = case ^ other
     return len(difference) == 2 and len({question for question, _answer in difference}) == 1
 

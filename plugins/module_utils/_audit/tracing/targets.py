@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from .packet_state import NotKnown
 
-_LIMIT = 256  # endpoints of one rule that are followed one by one
+_LIMIT = 256  # endpoints of one rule that are traced individually
 
 
 def endpoints_of(target: Sequence[str], destination: str, port: int) -> list[tuple[str, int]]:
-    """`target`: an address and a port, either of which may be a range "A-B", or "" where `destination` or `port` is kept.
+    """`target` is an address and a port. Either may be a range "A-B", or "" to keep `destination` or `port`.
 
-    Raises NotKnown for a network, and for more endpoints than are followed.
+    Raises NotKnown for a network, and for more endpoints than are traced.
     """
     addresses = _addresses(target[0]) if target[0] else [destination]
     ports = _ports(target[1]) if len(target) > 1 and target[1] else [port]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What cannot be said of a packet when a dump lacks a part, or a program could not print a rule. Pure."""
+"""Which answers are unknown because a dump lacks a part or a tool could not print a rule. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..undecoded import is_undecoded
 
 
 def limit_answer(answer: Answer, packet: Packet, missing: Sequence[Missing], surroundings: Surroundings) -> Answer:
-    """UNKNOWN where a missing part decides; the others stay as the parts that were saved give them."""
+    """UNKNOWN if a missing part decides; otherwise the answer of the parts that were saved."""
     for part in missing:
         if _decides(part, answer, packet, surroundings):
             problem = MESSAGES.error("rules-dump-part", part=part.part, remedy=part.remedy)
