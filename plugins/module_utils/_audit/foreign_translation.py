@@ -149,7 +149,8 @@ class _Finder:
         return self._prober.from_outside(source, frontend, address, interface=rule.scope.interface)
 
     def _hit(self, rule: ForeignRule, met: Sequence[tuple[Frontend, Packet]]) -> list[tuple[Frontend, Packet]]:
-        """Destinations whose packets the rule decides, considering foreign rules alone. If the first _TRACED all do, the rest is assumed to behave the same."""
+        """The destinations whose packets the rule decides, considering foreign rules alone. If the rule decides all of the
+        first _TRACED, the rest is assumed to behave the same."""
         hit: list[tuple[Frontend, Packet]] = []
         for number, (frontend, packet) in enumerate(met, start=1):
             if _names(self._short.answer(packet), rule):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""KubeProxyConfiguration as a file: read, merged, written in the form that it had."""
+"""KubeProxyConfiguration as a file: read, merge, and write in its original form (JSON or YAML)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def merge(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 
 def changed_text(text: str, changes: Mapping[str, Any], *, path: str) -> str:
-    """The same text where the changes change nothing, so that a file keeps its form and comments."""
+    """The text with `changes` merged; the very same text if they change nothing, so that a file keeps its form and
+    comments."""
     config = parse_config(text, path=path)
     changed = merge(config, changes)
     return text if changed == config else format_document(changed, like=text)
@@ -55,7 +56,7 @@ def healthz_url(config: Mapping[str, Any]) -> str:
 
 
 def _url(config: Mapping[str, Any], key: str, port: int) -> str:
-    """The URL of an address that kube-proxy listens on; loopback where it listens on all. Defaults as in kube-proxy's
+    """The URL of an address that kube-proxy listens on, with loopback for "all addresses". Defaults as in kube-proxy's
     SetDefaults_KubeProxyConfiguration: the family of bindAddress, the usual port."""
     bind = str(config.get(key) or "")
     if not bind:

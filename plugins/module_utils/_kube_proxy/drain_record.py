@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a change of the mode has recorded of connections through ipvs (ipvs_connections.py).
+"""The record that a change of mode makes of connections through ipvs (ipvs_connections.py).
 
-The record is in /run, as virtual servers do not outlive a restart of the machine either. It has the deadline until which a
-clean-up keeps virtual servers that have open connections, and it tells which ones are of Services: kube-proxy removes the
-sets that say so of node ports.
+The record is in /run, because virtual servers do not survive a reboot either. It has the deadline until which a clean-up
+keeps virtual servers that have open connections, and it says which ones belong to Services: kube-proxy removes the sets that
+would reveal that for node ports.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 
 DIRECTORY = f"/run/{MARK}/kube-proxy"
 CONNECTIONS = "/proc/net/ip_vs_conn"
-# States in which no data comes any more; NONE is a template of session affinity, no connection.
+# States in which no more data arrives; NONE is a session affinity template and not a connection.
 _ENDED = frozenset(["NONE", "TIME_WAIT", "CLOSE", "CLOSED", "LISTEN"])
 
 
 @dataclass(frozen=True)
 class Draining:
-    """The virtual servers that a change of the mode left, each as `ipvsadm -S -n` prints it."""
+    """The virtual servers that a change of mode left, each in the form of `ipvsadm -S -n`."""
 
     since: float  # seconds since the epoch
-    until: Optional[float]  # from then on a clean-up may cut connections; None: never without being forced to
+    until: Optional[float]  # when a clean-up may cut connections; None: only if forced to
     own: tuple[str, ...] = ()  # of Services, with open connections
     others: tuple[str, ...] = ()  # of other programs; only while kube-proxy starts
 
     @property
     def own_keys(self) -> frozenset[Key]:
-        from .._rules.ipvs.parse import parse_servers  # a run that changes nothing finds no record
+        from .._rules.ipvs.parse import parse_servers  # imported late: a run that changes nothing finds no record
 
         return frozenset(server.key for block in self.own for server in parse_servers(block))
 
@@ -58,7 +58,8 @@ class Draining:
 
 
 def count_open(host: Host) -> Mapping[Key, int]:
-    """Open connections by virtual server; of UDP, flows that ip_vs has not forgotten yet. Empty without ip_vs."""
+    """The number of open connections, by virtual server; for UDP, flows that ip_vs has not forgotten yet. Empty without
+    ip_vs."""
     data = (host.read(CONNECTIONS, limit=KERNEL_LIMIT) or b"").decode(errors="replace")
     counts: Counter[Key] = Counter()
     for line in data.splitlines()[1:]:
@@ -69,7 +70,7 @@ def count_open(host: Host) -> Mapping[Key, int]:
 
 
 def read_draining(host: Host) -> Optional[Draining]:
-    """None where no change left connections of ipvs."""
+    """The record; None if no change has left connections through ipvs."""
     path = _path(host)
     require_private(host, path)
     data = host.read(path)
@@ -84,7 +85,7 @@ def read_draining(host: Host) -> Optional[Draining]:
 
 
 def write_draining(host: Host, draining: Optional[Draining]) -> None:
-    """None removes the record."""
+    """Write the record; None removes it."""
     if draining is None:
         host.remove(_path(host))
         remove_emptied(host, DIRECTORY)
@@ -97,7 +98,7 @@ def write_draining(host: Host, draining: Optional[Draining]) -> None:
 
 
 def describe(host: Host) -> Optional[dict[str, object]]:
-    """For the result of a module; None where nothing drains."""
+    """For the result of a module; None if nothing is draining."""
     draining = read_draining(host)
     if draining is None or not draining.own:
         return None
@@ -111,13 +112,13 @@ def describe(host: Host) -> Optional[dict[str, object]]:
 
 
 def show_time(seconds: Optional[float]) -> str:
-    """In UTC; "" for none."""
+    """A time in UTC; "" for None."""
     return "" if seconds is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 @lru_cache(maxsize=2**16)
 def _address(text: str) -> str:
-    """As ip_vs_conn prints it: 0A600001, or all eight groups of an IPv6 address."""
+    """Parse an address as in ip_vs_conn: 0A600001, or all eight groups of an IPv6 address."""
     return str(ipaddress.ip_address(text if ":" in text else int(text, 16)))
 
 

@@ -5,16 +5,16 @@
 """Switches a node's kube-proxy to another mode and back, without losing a connection.
 
     watchdog        is started: a program that runs on the node during the change       watchdog.py
-    takeover table  is made: our rules, before kube-proxy's, carry new connections      takeover_table.py
+    takeover table  is created: our rules, before kube-proxy's, serve new connections   takeover_table.py
     kube-proxy      gets another configuration or DaemonSet, restarts, is verified      switch.py
     takeover table  is removed
     watchdog        is removed, or stays until the change is confirmed
 
-In mode `ballast` our service proxy takes kube-proxy's place: it is installed after the watchdog is started, and when the
-node leaves that mode it is removed last (own_proxy.py).
+In mode `ballast` our service proxy replaces kube-proxy: it is installed after the watchdog is started, and it is removed
+last when the node leaves that mode (own_proxy.py).
 
-Each line is steps in the node's journal. A failure undoes the steps, newest first. After a kill the next run undoes
-them, or the watchdog where no run follows. The journal keeps the state before the first change, for `previous`.
+Each line stands for steps in the node's journal. A failure undoes the steps, newest first. After a kill the next run undoes
+them, or the watchdog if no run follows. The journal keeps the state before the first change, for `previous`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class KubeProxyEngine(JournalEngine[KubeProxyRequest, KubeProxyState, Plan]):
         return replace(state, values={**values, proxy.key: proxy.value})
 
     def require(self, ctx: Context[KubeProxyRequest], state: KubeProxyState) -> None:
-        """Run the preflight checks where the mode is to change."""
+        """Run the preflight checks if the mode is going to change."""
         if ctx.desired.state != PRESENT:
             return
         if fields(state.proxy.value)["mode"] != ctx.desired.mode:
@@ -120,7 +120,7 @@ class KubeProxyEngine(JournalEngine[KubeProxyRequest, KubeProxyState, Plan]):
         installing = (
             _missing(own_proxy.parts(desired.state_dir, desired.where), state) if _enters_own(desired, state) else []
         )
-        # An armed change that left mode ballast may go back to it.
+        # A change that has left mode ballast and waits for confirmation may be rolled back to it.
         removing = [] if is_armed or own_proxy.is_value(target.value) else _removing_steps(state)
         if steps[0].after == steps[0].before:
             clearing = _clearing_steps(state, watchdog_stays=is_armed)
@@ -134,11 +134,12 @@ class KubeProxyEngine(JournalEngine[KubeProxyRequest, KubeProxyState, Plan]):
                 *steps,
                 _step(replace(table, value=ABSENT), table.value),
             ]
-        # The supervisor of our service proxy is not made by the watchdog, whose sandbox it would inherit: removed after it.
+        # The supervisor of our service proxy is not started by the watchdog, whose sandbox it would inherit, so it is
+        # removed after the watchdog.
         return Plan((*up, *installing, *steps, *([] if is_armed else down), *removing), self.policy, state.recorded)
 
     def keys_to_record_again(self, plan: Plan, desired: KubeProxyRequest) -> Collection[tuple[str, str]]:
-        """kube-proxy's: `previous` is the state before the last change."""
+        """kube-proxy's keys, so that `previous` is the state before the last change."""
         return [step.key for step in plan.steps if step.kind in _PROXY_KINDS and desired.state == PRESENT]
 
     def apply(self, plan: Plan, ctx: Context[KubeProxyRequest]) -> Plan:
@@ -148,7 +149,7 @@ class KubeProxyEngine(JournalEngine[KubeProxyRequest, KubeProxyState, Plan]):
         return done
 
     def diff(self, plan: Plan) -> list[dict[str, str]]:
-        """The configuration as text; of other steps only whether the object is there."""
+        """The configuration as text; for other steps only whether the object exists."""
         return [
             {
                 "before_header": step.title,
@@ -160,7 +161,7 @@ class KubeProxyEngine(JournalEngine[KubeProxyRequest, KubeProxyState, Plan]):
         ]
 
     def verify(self, ctx: Context[KubeProxyRequest]) -> list[Finding]:
-        """For the run that changed nothing: a change is verified in its own step."""
+        """Only for a run that changed nothing: a change is verified in its own step."""
         desired = ctx.desired
         if desired.state != PRESENT or installation.config_text(ctx.host, desired.where) is None:
             return []
@@ -229,8 +230,8 @@ def _desired_proxy(desired: KubeProxyRequest, state: KubeProxyState) -> Resource
 
 
 def _original(state: KubeProxyState) -> Value:
-    """The journal's value of kube-proxy before the last change; None where the journal has none. While our service proxy serves
-    without a record, as after a way back to it, kube-proxy as its file has it."""
+    """The journal's value of kube-proxy before the last change; None if it has none. If our service proxy serves without
+    such a record, as after a rollback to it: kube-proxy according to its file."""
     records: list[Recorded] = [record for record in state.recorded if record.key == state.proxy.key]
     if records:
         return records[0].original
@@ -241,7 +242,7 @@ def _original(state: KubeProxyState) -> Value:
 
 
 def _clearing_steps(state: KubeProxyState, *, watchdog_stays: bool) -> list[Step]:
-    """Steps that remove what a change left: the takeover table always, the watchdog once the change is confirmed."""
+    """Steps that remove what a change left: always the takeover table, and the watchdog once the change is confirmed."""
     return [
         _removal(record, state)
         for record in reversed(state.recorded)
@@ -260,7 +261,7 @@ def _removal(record: Recorded, state: KubeProxyState) -> Step:
 
 
 def _is_armed(state: KubeProxyState) -> bool:
-    """Whether a change waits for its confirmation."""
+    """Whether a change is waiting for its confirmation."""
     return any(record.kind == "service" for record in state.recorded)
 
 
@@ -269,7 +270,7 @@ def _goes_back(desired: KubeProxyRequest, state: KubeProxyState) -> bool:
 
 
 def _enters_own(desired: KubeProxyRequest, state: KubeProxyState) -> bool:
-    """Whether the node is to be in mode ballast after this run, also where it is so already."""
+    """Whether the node will be in mode ballast after this run, including if it already is."""
     if _goes_back(desired, state):
         return own_proxy.is_value(_original(state) or ABSENT)
     return desired.state == PRESENT and desired.mode == BALLAST
@@ -283,7 +284,8 @@ def _missing(resources: list[Resource], state: KubeProxyState) -> list[Step]:
     ]
 
 
-# To change rules, namespaces, processes and other programs' files, and to load modules; not memory, time, devices, users.
+# For changing rules, namespaces, processes and other programs' files, and for loading modules; not memory, time, devices or
+# users.
 _WATCHDOG_CAPABILITIES = (
     "CAP_CHOWN",
     "CAP_DAC_OVERRIDE",
@@ -301,8 +303,8 @@ _WATCHDOG_CAPABILITIES = (
 
 
 def _watchdog(desired: KubeProxyRequest, state: KubeProxyState) -> list[Resource]:
-    """In the order of creation. Names have the node's name and a digest of its state directory, since one machine may
-    have several nodes, also of several labs."""
+    """The resources of the watchdog, in creation order. Their names include the node's name and a digest of its state
+    directory, because one machine may have several nodes, even of several labs."""
     name = join_name("kube-proxy", state.node, digest(desired.state_dir)[:6])
     place = os.path.join(desired.state_dir, watchdog_files.DIRECTORY)
     path, sv_dir = os.path.join(place, watchdog_files.PROGRAM), os.path.join(place, "sv")
@@ -314,7 +316,7 @@ def _watchdog(desired: KubeProxyRequest, state: KubeProxyState) -> list[Resource
         cgroup=f"{name}/guard",
         netns=state.network,
         sandbox=Sandbox(host=True, capabilities=_WATCHDOG_CAPABILITIES),
-        keep_children=True,  # the child process that goes back ends the watchdog
+        keep_children=True,  # the child process that rolls back ends the watchdog
     )
     return [
         directory(place, mode=0o700, group=_GROUP),
@@ -323,7 +325,8 @@ def _watchdog(desired: KubeProxyRequest, state: KubeProxyState) -> list[Resource
         file(os.path.join(place, watchdog_files.TASK), json.dumps(task, sort_keys=True), mode=0o600, group=_GROUP),
         cgroup(name, Limits(), group=_GROUP),
         service(sv_dir, runs, running=True, group=_GROUP),
-        # systemd always runs: the journal would have it as there before, and each change would remove it.
+        # Under systemd nothing is made for the supervisor: the journal would record it as existing before, and each change
+        # would remove it.
         *([] if state.is_systemd else [supervisor(sv_dir, group=_GROUP)]),
     ]
 
@@ -335,7 +338,7 @@ def _takeover_table(desired: KubeProxyRequest, state: KubeProxyState) -> Resourc
 
 
 def _before_table(value: Value) -> Value:
-    """A leftover table counts as absent: else the journal would have it as the state to go back to."""
+    """A leftover table counts as absent: otherwise the journal would record it as the state to restore."""
     return ABSENT if value != ABSENT and "left" in fields(value) else value
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A node's kube-proxy as a feature, for its module and for that of the whole node."""
+"""A node's kube-proxy as a feature, for its own module and for that of the whole node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .find import locate
 from .request import REQUIRED_IF, SPEC, KubeProxyRequest
 
 if TYPE_CHECKING:
-    # Ansible brings to a node what a module imports, and the program is made of that there. Nothing of it runs in here.
+    # Ansible copies to a node what a module imports, and the watchdog's program is built from that. None of it runs here.
     from . import watchdog  # noqa: F401
 
 FEATURE = Feature(

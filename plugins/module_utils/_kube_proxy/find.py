@@ -2,16 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How does kube-proxy run on this node, where the options leave it open, and is it ours to change?
+"""Finds out how kube-proxy runs on this node, if the options leave that open, and whether it is ours to change.
 
-A process is kube-proxy's by its program and user, as the kernel says; where it runs, by its cgroup or its supervisor:
+A process is identified as kube-proxy by its program and user, as the kernel reports them; where it runs, by its cgroup or
+supervisor:
 
-    pod of the API        daemonset; that a DaemonSet of kube-system has made it here is proved by the API (kubelet.py)
-    pod of a manifest     the kubelet makes it from a file that its owner writes again: not ours
+    pod known to the API  daemonset; the API proves that a DaemonSet in kube-system created it here (kubelet.py)
+    static pod            the kubelet creates it from a manifest that its owner would write again: not ours
     unit, runit service   service, by that name
-    none runs             what mode ballast or a change that is under way has recorded, else the unit kube-proxy
+    none running          what mode ballast or an unfinished change has recorded, else the unit kube-proxy
 
-kube-proxy that somebody else keeps is refused before anything is changed, with what its owner has instead
+A kube-proxy that another program manages is refused before anything is changed, with a hint at what its owner offers instead
 (`_kubelet/owners.py`).
 """
 
@@ -51,17 +52,17 @@ _UNIT = "kube-proxy"
 
 @dataclass(frozen=True)
 class _Places:
-    """Where the kube-proxies of this node's network run."""
+    """Where the kube-proxies in this node's network run."""
 
     services: tuple[str, ...]
     pods: tuple[Process, ...]  # that the API may know
     static_pods: tuple[Process, ...]
-    others: tuple[Process, ...]  # in no service and no pod: containers of Docker, or started by hand
+    others: tuple[Process, ...]  # in no service or pod: Docker containers, or started by hand
 
 
 def locate(request: KubeProxyRequest, host: Host) -> KubeProxyRequest:
-    """The request with deployment, service and config_path as this node has them. HostError where no kube-proxy is found, or
-    where it is not ours to change. Without root nothing is concluded, and the run refuses it later."""
+    """The request with deployment, service and config_path as found on this node. HostError if no kube-proxy is found, or if
+    it is not ours to change. Without root nothing can be concluded, and the run is refused later."""
     if not host.is_root():
         return request
     where = find_installation(host, request.where, request.state_dir)
@@ -119,7 +120,7 @@ def _service_name(host: Host, state_dir: str) -> str:
 
 
 def _process_of(host: Host, service: str) -> Optional[Process]:
-    """kube-proxy of the service: its main process, or one that a script of it has started."""
+    """The kube-proxy of a service: its main process, or one that its script has started."""
     main = daemon_process(host, service)
     if main is not None and is_kube_proxy(main):
         return main
@@ -155,7 +156,7 @@ def _refuse_static_pod(host: Host, where: Installation, process: Process) -> NoR
     _refuse_owned(_owner_of_kubelet(host))
     try:
         node, pods = kubelet.read_node(host, where.node_name), kubelet.list_mirror_pods(host, where.node_name)
-    except BallastError:  # the owner cannot be named then
+    except BallastError:  # then the owner cannot be named
         node, pods = {}, []
     for pod in pods:
         _refuse_owned(owner_by_nodes([node], pod))
@@ -179,7 +180,8 @@ def _while_none_runs(host: Host, where: Installation, state_dir: str) -> Install
 
 
 def _read_record(host: Host, state_dir: str) -> Optional[Installation]:
-    """What is held in mode ballast, or what a change that is under way has found; its watchdog goes back with that."""
+    """The kube-proxy that is held in mode ballast, or that an unfinished change has found; the watchdog uses that for its
+    rollback."""
     held = read_held(host, state_dir)
     if held is not None:
         return held

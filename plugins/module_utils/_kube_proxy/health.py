@@ -4,8 +4,9 @@
 
 """What kube-proxy reports, and whether it is healthy.
 
-It reports itself healthy before its first synchronisation too, so the times of its last one count as well. /livez is
-read, not /healthz, which is also 503 for a Node that is being deleted. Source: reference of kube-proxy 3, "Rollout gates".
+It reports itself healthy even before its first synchronization, so the times of its last one count as well. /livez is read
+instead of /healthz, which also returns 503 for a Node that is being deleted. Source: reference of kube-proxy 3, "Rollout
+gates".
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .config_file import healthz_url, metrics_url
 from .modes import BALLAST, KUBE_PROXY_MODES, rules_of
 
 _SECONDS = 5
-_METRICS_SECONDS = 20  # some hundred kilobytes, which a busy node takes seconds for
+_METRICS_SECONDS = 20  # several hundred kilobytes, for which a busy node needs seconds
 _WRITE_SECONDS = 30
 _WAITING = "wait to be written"
 _SYNCED = "kubeproxy_sync_proxy_rules_last_timestamp_seconds"
@@ -30,7 +31,7 @@ _PENDING = (
     "kubeproxy_sync_proxy_rules_endpoint_changes_pending",
     "kubeproxy_sync_proxy_rules_service_changes_pending",
 )
-# Counted from kube-proxy's start. The alpha releases have the first two without a family.
+# Counted since kube-proxy's start. The alpha releases have the first two without a family.
 FAILURES = (
     "kubeproxy_sync_proxy_rules_nftables_sync_failures_total",
     "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
@@ -40,7 +41,7 @@ SYNC_METRICS = (_SYNCED, _QUEUED, *_PENDING, *FAILURES)
 
 
 def read_mode(host: Host, config: Mapping[str, Any]) -> str:
-    """The mode in effect, nftables of our service proxy; "" where kube-proxy does not answer."""
+    """The mode in effect, which is nftables for our service proxy; "" if kube-proxy does not respond."""
     answer = ask_root(host, f"{metrics_url(config)}/proxyMode", timeout=_SECONDS)
     if answer is None:
         return ""
@@ -49,23 +50,23 @@ def read_mode(host: Host, config: Mapping[str, Any]) -> str:
 
 
 def read_version(host: Host, config: Mapping[str, Any]) -> str:
-    """As in "v1.36.4"; "" where unknown."""
+    """Such as "v1.36.4"; "" if unknown."""
     return version_in(read_metrics(host, config))
 
 
 def version_in(metrics: str) -> str:
-    """As in "v1.36.4"; "" where the metrics do not have it."""
+    """Such as "v1.36.4"; "" if the metrics do not have it."""
     match = re.search(r'kubernetes_build_info\{[^}]*git_version="(v[^"+-]+)', metrics)
     return match[1] if match else ""
 
 
 def read_samples(host: Host, config: Mapping[str, Any]) -> tuple[Sample, ...]:
-    """Those of SYNC_METRICS; empty where kube-proxy does not answer."""
+    """The samples of SYNC_METRICS; empty if kube-proxy does not respond."""
     return parse_exposition(read_metrics(host, config), SYNC_METRICS)
 
 
 def read_metrics(host: Host, config: Mapping[str, Any]) -> str:
-    """All metrics, in the Prometheus text format; "" where kube-proxy does not answer."""
+    """All metrics, in Prometheus text format; "" if kube-proxy does not respond."""
     answer = ask_root(host, f"{metrics_url(config)}/metrics", timeout=_METRICS_SECONDS)
     if answer is None:
         return ""
@@ -73,11 +74,11 @@ def read_metrics(host: Host, config: Mapping[str, Any]) -> str:
 
 
 def read_problem(host: Host, config: Mapping[str, Any], mode: str) -> str:
-    """Why kube-proxy is not healthy in this mode (yet); "" when it is."""
+    """Why kube-proxy is not (yet) healthy in this mode; "" if it is."""
     reported = read_mode(host, config)
     if reported != rules_of(mode):
         return f"it reports mode {reported}" if reported else "it does not respond"
-    path = "/readyz" if mode == BALLAST else "/livez"  # as /livez, and not before its rules are in force
+    path = "/readyz" if mode == BALLAST else "/livez"  # like /livez, but not before its rules are in force
     answer = ask_root(host, f"{healthz_url(config)}{path}", timeout=_SECONDS)
     if answer is not None and answer.status == 404:  # before 1.29 there is only /healthz
         answer = ask_root(host, f"{healthz_url(config)}/healthz", timeout=_SECONDS)
@@ -87,8 +88,8 @@ def read_problem(host: Host, config: Mapping[str, Any], mode: str) -> str:
 
 
 def read_lasting_problem(host: Host, config: Mapping[str, Any], mode: str) -> str:
-    """As `read_problem`. Changes that wait to be written get some seconds: where Services change all the time, there are some at
-    most moments, and that is no reason to end a rollout."""
+    """`read_problem`, but pending changes get a few seconds: if Services change all the time, there are almost always some,
+    which is no reason to end a rollout."""
     deadline = host.monotonic() + _WRITE_SECONDS
     while True:
         problem = read_problem(host, config, mode)
@@ -98,7 +99,7 @@ def read_lasting_problem(host: Host, config: Mapping[str, Any], mode: str) -> st
 
 
 def sync_problem(samples: Sequence[Sample]) -> str:
-    """Why kube-proxy has not written all changes, by SYNC_METRICS; "" when it has."""
+    """Why kube-proxy has not written all changes, according to SYNC_METRICS; "" if it has."""
     synced = dict(_by_family(samples, _SYNCED))
     if not any(synced.values()):
         return "its first synchronisation has not finished"
@@ -117,7 +118,7 @@ def sync_problem(samples: Sequence[Sample]) -> str:
 
 
 def _by_family(samples: Sequence[Sample], name: str) -> Iterator[tuple[str, float]]:
-    """Family, as in " (IPv4)", and value; "" before kube-proxy 1.33, whose metrics do not name families."""
+    """(family, value), with the family as in " (IPv4)"; "" before kube-proxy 1.33, whose metrics do not name families."""
     for sample in samples:
         if sample.name == name:
             family = sample.labels.get("ip_family", "")

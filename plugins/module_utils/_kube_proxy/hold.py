@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Keeps the service of kube-proxy stopped on this node, as long as our service proxy is installed in its place.
+"""Keeps the service of kube-proxy stopped on this node while our service proxy is installed in its place.
 
-    systemd    a drop-in of its unit, with a condition on our unit: nothing starts kube-proxy while our unit is there, neither
-               the machine's start, nor another unit, nor `systemctl start`
-    runit      `down` in its directory, by which a runsv leaves it stopped when it starts. It is a link to our directory
-               in /run: a restart of the machine does not start our runsvdir, the link leads nowhere then, and kube-proxy starts
+    systemd    a drop-in for its unit with a condition on our unit: nothing starts kube-proxy while our unit exists, neither a
+               reboot, nor another unit, nor `systemctl start`
+    runit      the file `down` in its directory, with which runsv does not start it. It is a link to our directory in /run: a
+               reboot does not start our runsvdir, the link is then dangling, and kube-proxy starts
 
-Where our part is gone, by whatever means, the hold is void: no restart of the machine leaves a node without either of the two.
+If our part disappears for any reason, the hold is void: no reboot leaves a node without either of the two.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .messages import MESSAGES
 
 _DROP_IN = "ballast-hold.conf"
 _SECONDS = 60
-_OURS_IN_RUN = f"/run/{AGENT.name}"  # as _service_proxy/deployment/installation.py has it, whose import takes long
+_OURS_IN_RUN = f"/run/{AGENT.name}"  # the same as in _service_proxy/deployment/installation.py, which is slow to import
 _TEXT = f"""\
 # ballast.kube: {AGENT.name} serves this node in the place of kube-proxy. Removed with it.
 [Unit]
@@ -32,7 +32,7 @@ ConditionPathExists=!{UNIT_DIRECTORY}/{AGENT.name}.service
 
 
 def hold(host: Host, service: str) -> None:
-    """Of a service that was stopped. HostError where something of another program has the place."""
+    """Hold a service that has been stopped. HostError if an object of another program is in the way."""
     require_free(host, service)
     if _by_runit(service):
         host.symlink(_link(service), _OURS_IN_RUN)
@@ -43,7 +43,7 @@ def hold(host: Host, service: str) -> None:
 
 
 def release(host: Host, service: str) -> None:
-    """No effect where it is not held."""
+    """Release a service; no effect if it is not held."""
     if _by_runit(service):
         if _is_our_link(host, service):
             host.remove(_link(service))
@@ -52,13 +52,13 @@ def release(host: Host, service: str) -> None:
     if host.read(path) == _TEXT.encode():
         host.remove(path)
         _reload(host)
-    # Also where a run was killed before it wrote the drop-in. A directory without one has no effect, whosever it is.
+    # Also if a run was killed before it wrote the drop-in. A directory without drop-ins has no effect, whoever made it.
     if host.stat(os.path.dirname(path)) is not None and not host.listdir(os.path.dirname(path)):
         host.remove_directory(os.path.dirname(path))
 
 
 def is_held(host: Host, service: str) -> bool:
-    """False for "", the service of a kube-proxy in a pod."""
+    """Whether a service is held. False for "", the service of a kube-proxy in a pod."""
     if _by_runit(service):
         return _is_our_link(host, service) and host.stat(_OURS_IN_RUN) is not None
     return service != "" and host.read(_drop_in(service)) == _TEXT.encode()

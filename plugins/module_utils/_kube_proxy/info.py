@@ -20,7 +20,7 @@ from .request import PREVIOUS, KubeProxyRequest
 from .sources import Sources
 
 if TYPE_CHECKING:
-    # As in feature.py: the plan compares the program with its sources, which Ansible brings with what imports them.
+    # As in feature.py: the plan compares the program with its sources, which Ansible copies with what imports them.
     from . import watchdog  # noqa: F401
 
 

@@ -4,8 +4,8 @@
 
 """Lists and watches the objects that rules are compiled from: Services, EndpointSlices, the Node, ServiceCIDRs.
 
-Only the fields that rules need are kept: a Node's heartbeat or a new resourceVersion is no change. While the API does
-not answer, the last objects stay valid.
+Only the fields that rules need are kept: a Node's heartbeat or a new resourceVersion is not a change. While the API does not
+respond, the last known objects remain valid.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _METADATA = ("name", "namespace", "labels", "annotations")
 
 @dataclass(frozen=True)
 class KindOfObject(Resource):
-    """`name` is its kind."""
+    """`name` is the kind of the objects."""
 
     api_version: str = "v1"
-    optional: bool = False  # empty where the server does not serve it to kube-proxy
+    optional: bool = False  # empty if the server does not offer it to kube-proxy
 
 
-Objects = dict[tuple[str, str], dict[str, Any]]  # by namespace and name
+Objects = dict[tuple[str, str], dict[str, Any]]  # by (namespace, name)
 
 
 def resources_of(node: str) -> tuple[KindOfObject, ...]:
@@ -49,7 +49,7 @@ def resources_of(node: str) -> tuple[KindOfObject, ...]:
 
 
 def list_objects(api: Api, resource: KindOfObject) -> tuple[Objects, str]:
-    """All of a resource, and the resourceVersion to watch from."""
+    """All objects of a resource, and the resourceVersion to watch from."""
     try:
         listing = api.list(resource.path, resource.params)
     except PeerError as error:
@@ -60,13 +60,13 @@ def list_objects(api: Api, resource: KindOfObject) -> tuple[Objects, str]:
 
 
 def read_snapshot(api: Api, node: str) -> dict[str, Any]:
-    """The objects, listed now, as a `v1 List`."""
+    """The objects as a `v1 List`, freshly listed."""
     return as_list([list_objects(api, resource)[0] for resource in resources_of(node)])
 
 
 def read_named_services(api: Api, names: Iterable[str], node: str) -> dict[str, Any]:
-    """Services by NAMESPACE/NAME, as far as they exist, and the Node, as a `v1 List`: a change that tries two Services does not
-    read those of a large cluster for that."""
+    """A `v1 List` of the Node and of the Services named NAMESPACE/NAME that exist. A change that probes two Services must
+    not read all those of a large cluster."""
     services, _slices, nodes, _cidrs = resources_of(node)
     chosen = []
     for name in names:
@@ -77,7 +77,7 @@ def read_named_services(api: Api, names: Iterable[str], node: str) -> dict[str, 
 
 
 def read_nodes(api: Api) -> list[dict[str, Any]]:
-    """Every Node, listed now."""
+    """All Nodes, freshly listed."""
     return [item for _key, item in sorted(list_objects(api, KindOfObject("Node", _NODES))[0].items())]
 
 
@@ -96,7 +96,7 @@ def keep_relevant(item: Mapping[str, Any], resource: KindOfObject) -> dict[str, 
 
 
 class ServiceInformer(Informer[KindOfObject]):
-    """Keeps the objects as the API has them. `changed` is set when they differ from the result of the last `take`."""
+    """Keeps the current objects. `changed` is set when they differ from the result of the last `take`."""
 
     def __init__(self, connect: Callable[[], Api], node: str) -> None:
         super().__init__(connect, resources_of(node))
@@ -105,7 +105,7 @@ class ServiceInformer(Informer[KindOfObject]):
 
     @property
     def problem(self) -> str:
-        """Why the watch is interrupted; "" while it is not."""
+        """Why the watch is interrupted; "" if it is not."""
         lost = self.lost
         return "" if lost is None else lost[1].in_one_line
 
@@ -139,5 +139,5 @@ class ServiceInformer(Informer[KindOfObject]):
 
 
 def _key(item: Mapping[str, Any]) -> tuple[str, str]:
-    metadata = mapping_in(item, "metadata")  # a wrong shape must not end the thread: the reader reports it
+    metadata = mapping_in(item, "metadata")  # a wrong shape must not end the thread; the parser reports it
     return str(metadata.get("namespace", "")), str(metadata.get("name", ""))

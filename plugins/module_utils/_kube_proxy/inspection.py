@@ -29,21 +29,22 @@ from .sources import Sources
 
 @dataclass(frozen=True)
 class Audit:
-    """A line for each difference between rules and Services. `problem`: why they could not be compared."""
+    """One line for each difference between rules and Services. `problem` says why they could not be compared."""
 
     differences: tuple[str, ...]
     problem: str = ""
 
     @property
     def lines(self) -> list[str]:
-        """A problem counts as a difference, since rules that nobody compared may differ."""
+        """A problem counts as a difference, since rules that were not compared may differ."""
         return [self.problem] if self.problem else list(self.differences)
 
 
 def blocking_findings(
     host: Host, desired: KubeProxyRequest, state: KubeProxyState, sources: Sources
 ) -> list[PreflightFinding]:
-    """Findings of the preflight checks for `desired.mode`, acknowledged ones too; empty where nothing blocks the change."""
+    """The findings of the preflight checks for `desired.mode`, including acknowledged ones; empty if nothing blocks the
+    change."""
     from_mode, to_mode = rules_of(mode_in_effect(state)), rules_of(desired.mode)
     enters_ipvs = to_mode == IPVS != from_mode
     new_config = merge(state.kube_proxy_config, {**desired.config, "mode": to_mode})
@@ -51,7 +52,7 @@ def blocking_findings(
     if is_ours:
         if state.obstacle is not None:
             raise state.obstacle
-        own_proxy.deployment(desired.state_dir, new_config, state.node)  # raises what it does not take
+        own_proxy.deployment(desired.state_dir, new_config, state.node)  # raises for unsupported settings
     change = ModeChange(
         from_mode=from_mode,
         to_mode=to_mode,
@@ -69,7 +70,7 @@ def blocking_findings(
 
 
 def refuse(findings: list[PreflightFinding]) -> None:
-    """Raise an error where a finding is not acknowledged."""
+    """Raise an error if a finding is not acknowledged."""
     blocking = [finding for finding in findings if finding.is_blocking]
     if blocking:
         lines = "\n".join(f"{finding.line}\n  fix: {finding.remedy}" for finding in blocking)
@@ -96,7 +97,7 @@ def inspect(
 
 
 def mode_in_effect(state: KubeProxyState) -> str:
-    """ "" where kube-proxy does not answer."""
+    """The mode in effect; "" if kube-proxy does not respond."""
     return str(fields(state.proxy.value)["mode"])
 
 

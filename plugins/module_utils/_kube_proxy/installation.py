@@ -5,8 +5,8 @@
 """How kube-proxy runs on this node: its process, its files, and its supervisor.
 
 service     a systemd unit or a runit service, with a configuration file on the node
-daemonset   a pod in the host's network that the API lists in kube-system on this node (kubelet.py); its files are
-            read below its root, and its token is sent only to the node's own API server
+daemonset   a pod in the host's network that the API lists in kube-system on this node (kubelet.py). Its files are read
+            below its root, and its token is sent only to the API server that the node itself uses
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .._core.kube.kubeconfig import Credentials
 
 SERVICE, DAEMONSET = "service", "daemonset"
-MODE_LABEL = "ballast.kube/kube-proxy-mode"  # of a node: the mode whose DaemonSet runs on it
+MODE_LABEL = "ballast.kube/kube-proxy-mode"  # a label of Nodes: the mode whose DaemonSet runs there
 POD_CONFIG_PATH = "/var/lib/kube-proxy/config.conf"
 _PROGRAM = "kube-proxy"
 _FILE_BYTES = 2**20  # the most that a ConfigMap holds
@@ -39,7 +39,7 @@ ACCOUNT_DIRECTORIES = tuple(f"{run}/secrets/kubernetes.io/serviceaccount" for ru
 
 @dataclass(frozen=True)
 class Installation:
-    """As the options say; "" is read from the node (find.py)."""
+    """As given by the options; a field that is "" is determined from the node (find.py)."""
 
     deployment: str
     service: str  # a systemd unit, or the directory of a runit service
@@ -50,25 +50,25 @@ class Installation:
 
 
 def process(host: Host, where: Installation) -> Optional[Process]:
-    """kube-proxy's process; None while it does not run."""
+    """kube-proxy's process; None while it is not running."""
     if where.deployment == DAEMONSET:
         return pod_process(host, where)
     return daemon_process(host, where.service)
 
 
 def runs_here(host: Host) -> bool:
-    """Whether root runs a kube-proxy in this network, as a service or in a pod."""
+    """Whether root runs a kube-proxy in this network namespace, as a service or in a pod."""
     return any(True for _process in own_processes(host))
 
 
 def require_service(host: Host, where: Installation) -> None:
-    """Raise where there is no such service, or it runs with another configuration file than `config_path`."""
+    """HostError if there is no such service, or if it runs with another configuration file than `config_path`."""
     if where.deployment == DAEMONSET:
         return
     if not daemon_exists(host, where.service):
         raise MESSAGES.error("migrate-no-service", service=where.service)
     running = process(host, where)
-    if running is None or not is_kube_proxy(running):  # it may still be the script that starts it
+    if running is None or not is_kube_proxy(running):  # it may still be the script that starts kube-proxy
         return
     if config_flag(host, running) != where.config_path:
         argv = read_command(host, running.id)
@@ -76,13 +76,13 @@ def require_service(host: Host, where: Installation) -> None:
 
 
 def config_flag(host: Host, running: Process) -> str:
-    """--config of a kube-proxy that is no pod's, as an absolute path; "" where it has none."""
+    """The absolute path in --config of a kube-proxy outside of pods; "" if it has none."""
     path = flag_value(read_command(host, running.id), "--config") or ""
     return os.path.join(host.readlink(f"/proc/{running.pid}/cwd") or "/", path) if path else ""
 
 
 def config_text(host: Host, where: Installation) -> Optional[str]:
-    """The configuration file that kube-proxy reads; None where there is none."""
+    """The content of the configuration file that kube-proxy reads; None if there is none."""
     if where.deployment == DAEMONSET:
         pod = _pod(host, where)
         data = _read_in_pod(host, pod, flag_value(read_command(host, pod.id), "--config") or POD_CONFIG_PATH)
@@ -92,14 +92,14 @@ def config_text(host: Host, where: Installation) -> Optional[str]:
 
 
 def current_config(host: Host, where: Installation) -> Mapping[str, Any]:
-    """The configuration file, parsed; empty where there is none."""
+    """The parsed configuration file; empty if there is none."""
     text = config_text(host, where)
     return {} if text is None else parse_config(text, path=where.config_path)
 
 
 def node_name(host: Host, where: Installation, config: Mapping[str, Any]) -> str:
-    """kube-proxy's flag, else its configuration, else the machine's name; in lower case, without blanks around it, as
-    kube-proxy decides (k8s.io/component-helpers/node/util, GetHostname)."""
+    """kube-proxy's flag, else its configuration, else the host name; in lower case and without surrounding blanks, as
+    kube-proxy determines it (k8s.io/component-helpers/node/util, GetHostname)."""
     if where.node_name:
         return where.node_name
     running = process(host, where)
@@ -116,7 +116,7 @@ def api(host: Host, where: Installation, config: Mapping[str, Any]) -> Api:
 
 
 def api_server(host: Host, where: Installation, config: Mapping[str, Any]) -> str:
-    """The URL of the server that `api` asks; "" where a library of the kubeconfig's decides."""
+    """The URL of the server that `api` uses; "" if the kubeconfig requires the kubernetes library, which decides."""
     from .._core.kube.kubeconfig import Credentials
 
     access = _access(host, where, config)
@@ -124,7 +124,8 @@ def api_server(host: Host, where: Installation, config: Mapping[str, Any]) -> st
 
 
 def iptables_variant(host: Host, where: Installation) -> str:
-    """The variant that kube-proxy writes: of the first `iptables` in its PATH, below its own root. "" where unknown."""
+    """The variant of iptables that kube-proxy writes: that of the first `iptables` in its PATH, below its own root. "" if
+    unknown."""
     from .._rules.iptables.restore import VARIANTS
 
     running = process(host, where)
@@ -140,7 +141,7 @@ def iptables_variant(host: Host, where: Installation) -> str:
 
 
 def network_namespace(host: Host, where: Installation) -> Optional[str]:
-    """Path of the namespace that systemd starts kube-proxy in; None where that is the host's."""
+    """The path of the network namespace in which systemd starts kube-proxy; None if that is the host's."""
     return None if where.deployment == DAEMONSET else daemon_network(host, where.service)
 
 
@@ -169,8 +170,8 @@ def _credentials(host: Host, where: Installation, config: Mapping[str, Any]) -> 
 
 
 def _of_pod(pod_credentials: Credentials, pod: Process, node: Credentials, path: str) -> Credentials:
-    """The credentials of a pod's kubeconfig, for the kubelet's API server: a pod must not choose which server gets its
-    token, nor which authority is trusted. Both may name one API by different addresses."""
+    """The credentials of a pod's kubeconfig, with the server and CA of the kubelet's: a pod must not choose which server
+    gets its token, or which CA is trusted. Both may name one API by different addresses."""
     for file in (pod_credentials.cert, pod_credentials.key, pod_credentials.token_file):
         if isinstance(file, str) and file and not _is_in(file, ACCOUNT_DIRECTORIES):
             raise MESSAGES.error("migrate-pod-credentials", path=path, found=file)
@@ -199,14 +200,16 @@ def _pod(host: Host, where: Installation) -> Process:
 
 
 def pod_process(host: Host, where: Installation) -> Optional[Process]:
-    """kube-proxy as root in this network, in the cgroup of a pod that the API lists as kube-proxy's."""
+    """The process of a kube-proxy that runs as root in this network namespace, in the cgroup of a pod that the API lists as
+    kube-proxy's; None if there is none."""
     candidates = [proc for proc in own_processes(host) if pod_uid(proc) is not None]
     known = kubelet.proxy_pods(host, where.node_name) if candidates else frozenset()
     return next((proc for proc in candidates if pod_uid(proc) in known), None)
 
 
 def own_processes(host: Host) -> Iterator[Process]:
-    """Every kube-proxy that root runs in this network. A child that runs ipset or nft next is a kube-proxy until then, and none of these."""
+    """All kube-proxies that root runs in this network namespace. A forked child that is about to run ipset or nft still
+    looks like kube-proxy, and is not included."""
     alike = [proc for proc in list_processes(host, (_PROGRAM,)) if proc.own_network and is_of_root(proc)]
     pids = {proc.pid for proc in alike}
     return (proc for proc in alike if proc.parent not in pids)
@@ -217,6 +220,6 @@ def is_kube_proxy(process: Process) -> bool:
 
 
 def _read_environment(host: Host, process: ProcessId) -> dict[str, str]:
-    """As it was started with; empty where the process has ended."""
+    """The variables with which the process was started; empty if it has ended."""
     rows = (host.read_process(process, "environ") or b"").decode(errors="replace").split("\0")
     return dict(row.split("=", 1) for row in rows if "=" in row)

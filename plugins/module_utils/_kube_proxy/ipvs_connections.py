@@ -2,21 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Keeps the connections that go through ipvs while a node's kube-proxy leaves that mode, and until they end.
+"""Keeps connections through ipvs while a node's kube-proxy leaves that mode, and until they end.
 
-ip_vs keeps a connection as long as its virtual server exists. When kube-proxy starts in mode nftables, its first act is to
-remove every virtual server, other programs' too, and the link with the addresses of Services (pkg/proxy/ipvs/cleanup.go). It
-leaves them alone only where `modprobe ip_vs` fails. In mode iptables it leaves them alone always.
+ip_vs keeps a connection as long as its virtual server exists. When kube-proxy starts in mode nftables, it first removes all
+virtual servers, including other programs', and the link with the addresses of Services (pkg/proxy/ipvs/cleanup.go). It
+leaves them only if `modprobe ip_vs` fails. In mode iptables it always leaves them.
 
-    hold     before kube-proxy is replaced: the virtual servers with open connections are recorded. The link gets a name that
-             kube-proxy does not look for. ip_vs drops packets of a connection without a virtual server (expire_nodest_conn
-             0) instead of forgetting it, and rules drop them while there is no virtual server at all (ipvs_gap.py)
-    restore  while kube-proxy starts: virtual servers that are gone are made again. ip_vs then finds the former real servers,
-             with their connections (ip_vs_trash_get_dest). Senders repeat the packets that were dropped meanwhile
+    hold     before kube-proxy is replaced: the virtual servers with open connections are recorded. The link is renamed, so
+             that kube-proxy does not find it. ip_vs is set to drop packets of a connection without a virtual server
+             (expire_nodest_conn 0) instead of forgetting the connection, and rules drop them while there is no virtual
+             server at all (ipvs_gap.py)
+    restore  while kube-proxy starts: virtual servers that are gone are created again. ip_vs then finds the former real
+             servers with their connections (ip_vs_trash_get_dest). Senders retransmit the packets dropped meanwhile
     settle   once it runs: the link gets its name back. Weight 0 keeps new connections away, whatever the new rules send there
-    give_back  before kube-proxy goes back to ipvs: everything is as `hold` found it
+    give_back  before kube-proxy returns to ipvs: everything is as `hold` found it
 
-What stays is recorded (drain_record.py), for a later clean-up.
+What is left is recorded (drain_record.py), for a later clean-up.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ _SECONDS = 60
 
 
 def hold(host: Host, *, drain_seconds: float) -> Optional[Draining]:
-    """Before a kube-proxy starts in another mode than ipvs. None where nothing is to be kept, or no ipvsadm could keep it.
+    """Call before a kube-proxy starts in another mode than ipvs. None if there is nothing to keep, or no ipvsadm to do it.
 
-    A deadline that is recorded already stays: an earlier change left connections.
+    A deadline that is recorded already is kept: an earlier change left connections.
     """
     if not host.read(LISTING, limit=KERNEL_LIMIT):
         return None
@@ -77,7 +78,7 @@ def hold(host: Host, *, drain_seconds: float) -> Optional[Draining]:
 
 
 def restore(host: Host, draining: Draining) -> int:
-    """Make the virtual servers again that are gone; returns how many that were. Called again and again: reads one file."""
+    """Recreate the virtual servers that are gone; returns their number. Called repeatedly: reads only one file."""
     heads = (host.read(LISTING, limit=KERNEL_LIMIT) or b"").decode(errors="replace").splitlines()
     live = parse_listing("\n".join(line for line in heads if not line.lstrip().startswith("->")))
     lines: list[str] = []
@@ -96,7 +97,7 @@ def restore(host: Host, draining: Draining) -> int:
 
 
 def settle(host: Host, draining: Draining) -> None:
-    """Once kube-proxy runs in its new mode. CommandFailed where a virtual server could not be kept."""
+    """Call once kube-proxy runs in its new mode. CommandFailed if a virtual server could not be kept."""
     restore(host, draining)
     show_link(host)
     live = {server.key: server for server in _read_servers(host)}
@@ -116,7 +117,8 @@ def settle(host: Host, draining: Draining) -> None:
 
 
 def give_back(host: Host) -> None:
-    """Before a kube-proxy starts in mode ipvs: the link, the virtual servers and their weights are as `hold` found them."""
+    """Call before a kube-proxy starts in mode ipvs: the link, the virtual servers and their weights are restored as `hold`
+    found them."""
     show_link(host)
     draining = read_draining(host)
     if draining is None:
@@ -128,7 +130,7 @@ def give_back(host: Host) -> None:
 
 
 def show_link(host: Host) -> None:
-    """Give the link of ipvs its name back. Where kube-proxy has made it again, that one has all addresses."""
+    """Give the link of ipvs its name back. If kube-proxy has created a new one, that one has all addresses."""
     if not _has_link(host, HIDDEN_LINK):
         return
     if _has_link(host, LINK):
@@ -141,7 +143,7 @@ def show_link(host: Host) -> None:
 
 
 def split_servers(listed: str) -> Iterator[str]:
-    """`ipvsadm -S -n`, by virtual server: its line, and those of its real servers."""
+    """Split the output of `ipvsadm -S -n` by virtual server: its line and those of its real servers."""
     block: list[str] = []
     for line in listed.splitlines():
         if line.startswith("-A ") and block:
@@ -160,7 +162,7 @@ def _server(block: str) -> VirtualServer:
 
 
 def read_own_keys(host: Host, listed: str) -> frozenset[Key]:
-    """Of the listed virtual servers, those of Services (_rules/ipvs/plan.py)."""
+    """The keys of those listed virtual servers that belong to Services (_rules/ipvs/plan.py)."""
     try:
         sets = host.run(["ipset", "save"], timeout=_SECONDS, limit=KERNEL_LIMIT).stdout
     except (Unavailable, CommandFailed):
@@ -177,7 +179,7 @@ def _read_servers(host: Host) -> Collection[VirtualServer]:
 def _real_servers(
     verb: str, server: VirtualServer, *, weight: Optional[int] = None, only_others: bool = False
 ) -> list[str]:
-    """Lines for ipvsadm; `only_others`: of those that have another weight."""
+    """Lines for ipvsadm; with `only_others`, only for real servers with another weight."""
     reals = [real for real in server.real_servers if not only_others or real.weight != weight]
     return [
         f"{verb} {real_definition(server, real if weight is None else replace(real, weight=weight))}" for real in reals
@@ -185,7 +187,7 @@ def _real_servers(
 
 
 def _run_ipvsadm(host: Host, lines: list[str]) -> None:
-    """ipvsadm goes on after a line that fails: of a virtual server that kube-proxy has changed meanwhile."""
+    """Run ipvsadm, which continues after a line that fails because kube-proxy has changed that virtual server meanwhile."""
     if lines:
         batch = "".join(f"{line}\n" for line in lines).encode()
         host.run(["ipvsadm", "-R"], stdin=batch, timeout=_SECONDS, check=False)
@@ -198,12 +200,13 @@ def _set_expiry(host: Host, value: str) -> None:
 
 
 def _has_link(host: Host, name: str) -> bool:
-    """By /proc/net/dev, which is of this process's network namespace."""
+    """Whether a link exists, according to /proc/net/dev, which shows this process's network namespace."""
     return f"{name}:" in (host.read("/proc/net/dev") or b"").decode(errors="replace").split()
 
 
 def _rename(host: Host, name: str, to: str) -> None:
-    """No effect where the link is absent. It is down, as kube-proxy makes it, so its addresses and routes stay. One that somebody
-    has set up cannot get another name before Linux 6.2 (believed); the change goes on, and its connections may break."""
+    """Rename a link; no effect if it is absent. The link is down, as kube-proxy creates it, so its addresses and routes
+    stay. A link that somebody has set up cannot be renamed before Linux 6.2 (believed); the change continues, and its
+    connections may break."""
     if _has_link(host, name):
         host.run(["ip", "link", "set", "dev", name, "name", to], timeout=_SECONDS, check=False)

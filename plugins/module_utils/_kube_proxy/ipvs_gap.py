@@ -2,17 +2,19 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Silences connections through ipvs for the moment in which their virtual servers are gone.
+"""Silences connections through ipvs for the moment in which their virtual servers do not exist.
 
-Without virtual servers ip_vs leaves the netfilter hooks, and then each of these ends a connection (seen on Linux 6.1, 16 of 16 within
-0.3 seconds):
+Without virtual servers ip_vs leaves the netfilter hooks, and each of the following ends a connection (seen on Linux 6.1, 16
+of 16 within 0.3 seconds):
 
-    what a client sends to a Service's address comes to this node's own TCP, which answers with a reset
-    what a pod answers reaches the client with the pod's own address, and the client answers with a reset
-    what a client on this node sends leaves by another link than it was masqueraded for, so conntrack forgets it (nf_nat_oif_changed)
+    a client's packet to a Service's address reaches this node's own TCP stack, which replies with a reset
+    a pod's reply reaches the client with the pod's own address, and the client replies with a reset
+    a packet of a client on this node leaves by another link than it was masqueraded for, so conntrack forgets the
+    connection (nf_nat_oif_changed)
 
-Rules drop all three, and the sender repeats the packet. They are part of the takeover table, so they go with it at the latest, also
-after a kill. They come after ip_vs at each hook (priorities 98 to 100, of output -98), so that no packet that it handles meets them.
+Rules drop all three, and the sender retransmits. They are part of the takeover table, so they are removed with it at the
+latest, even after a kill. They come after ip_vs in each hook (priorities 98 to 100, in output -98), so they never see a
+packet that it handles.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _SECONDS = 60
 
 
 def silence(host: Host, servers: Sequence[VirtualServer]) -> None:
-    """Drop what ip_vs would have translated for these virtual servers. No effect for a family without a takeover table."""
+    """Drop what ip_vs would have translated for these virtual servers. No effect in a family without a takeover table."""
     for family, name in NFT_FAMILIES.items():
         chosen = [server for server in servers if not server.mark and (":" in server.address) == (family == 6)]
         if chosen and has_table(host, name, TAKEOVER_TABLE):
@@ -50,7 +52,7 @@ def _drop(family: str, servers: Sequence[VirtualServer]) -> Iterator[str]:
     addresses = ", ".join(sorted({server.address for server in servers}))
     yield f"add set {table} ipvs-addresses {{ type {kind}; elements = {{ {addresses} }}; }}"
     for hook in _HOOKS:
-        # Those that the takeover table has translated are answered from the same addresses of pods.
+        # Replies to connections that the takeover table has translated come from the same pod addresses.
         yield f"add rule {table} ipvs-{hook} ct status dnat accept"
         yield (
             f"add rule {table} ipvs-{hook} ct direction reply ct original {family} daddr @ipvs-addresses"
@@ -68,7 +70,7 @@ def _drop(family: str, servers: Sequence[VirtualServer]) -> Iterator[str]:
 
 
 def _clear(family: str) -> Iterator[str]:
-    """Adding what is to be deleted makes the deletion succeed whether or not it is there."""
+    """Adding an object before deleting it makes the deletion succeed whether or not it existed."""
     table, kind = f"{family} {TAKEOVER_TABLE}", "ipv4_addr" if family == "ip" else "ipv6_addr"
     yield from _chains(table)
     for hook in _HOOKS:

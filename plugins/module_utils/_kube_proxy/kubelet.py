@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The node's own kubelet: its credentials for the API, and which pods of kube-proxy the API lists on this node.
+"""The node's own kubelet: its credentials for the API, and which kube-proxy pods the API lists on this node.
 
-The credentials are trusted, as only root can write them. A pod is kube-proxy's when the API says that it is in
-kube-system, where only administrators may create pods, on this node, in its network, and a DaemonSet's.
+The credentials are trusted, because only root can write them. A pod counts as kube-proxy's if, according to the API, it is
+in kube-system, where only administrators may create pods, on this node, in its network, and owned by a DaemonSet.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from .._core.kube.client import Api
     from .._core.kube.kubeconfig import Credentials
 
-KUBECONFIG = "/etc/kubernetes/kubelet.conf"  # of kubeadm
+KUBECONFIG = "/etc/kubernetes/kubelet.conf"  # as set up by kubeadm
 NAMESPACE = "kube-system"
-MIRROR = "kubernetes.io/config.mirror"  # annotation of what the API shows of a static pod
+MIRROR = "kubernetes.io/config.mirror"  # annotation of mirror pods, by which the API shows static pods
 
 
 def api(host: Host) -> Api:
-    """With the kubelet's own credentials, which may read the pods of this node and set labels of its Node."""
+    """A client with the kubelet's credentials, which may read the pods of this node and set labels of its Node."""
     from .._core.kube.client import Api  # a run that changes nothing needs no API
     from .patient_access import PatientAccess
 
@@ -55,18 +55,19 @@ def proxy_pods(host: Host, node_name: str) -> frozenset[str]:
 
 
 def list_proxy_pods(host: Host, node_name: str) -> list[Mapping[str, Any]]:
-    """The pods that may run kube-proxy on this node: a DaemonSet's, in its network. `node_name` "" is the kubelet's own."""
+    """The pods that may run kube-proxy on this node: those of DaemonSets, in its network. `node_name` "" means the
+    kubelet's."""
     return [pod for pod in _list_pods(host, node_name) if _is_of_daemonset(pod)]
 
 
 def list_mirror_pods(host: Host, node_name: str) -> list[Mapping[str, Any]]:
-    """What the API shows of the static pods of this node."""
+    """The mirror pods of this node, which show its static pods."""
     pods = _list_pods(host, node_name)
     return [pod for pod in pods if MIRROR in mapping_in(pod, "metadata", "annotations")]
 
 
 def read_node(host: Host, node_name: str) -> Mapping[str, Any]:
-    """This Node, as the API has it."""
+    """This node's Node object."""
     return api(host).get(f"/api/v1/nodes/{_node_name(host, node_name)}")
 
 
@@ -89,7 +90,7 @@ def _is_of_daemonset(pod: Mapping[str, Any]) -> bool:
 
 
 def _find_kubelet(host: Host) -> Optional[Kubelet]:
-    """This node's; None where none runs."""
+    """This node's kubelet; None if none is running."""
     kubelets = list_kubelets(host)
     paths = {_kubeconfig(host, kubelet) for kubelet in kubelets}
     if len(paths) > 1:

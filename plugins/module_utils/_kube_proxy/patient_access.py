@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reading from an API server that is slow for a while.
+"""Reads from an API server that is temporarily slow.
 
-A batch of nodes that changes its kube-proxy at once also makes the API server work. One answer that comes too late must not
-count as a node that failed, which ends a rollout.
+When a batch of nodes changes its kube-proxy at once, the API server is loaded too. A single late response must not count as
+a failed node, which would end a rollout.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class PatientAccess:
-    """An `Access` that asks up to ATTEMPTS times for what only reads, where the answer did not come in time. A server that
-    refuses the connection, or answers with an error, is not asked again."""
+    """An `Access` that sends a read request up to ATTEMPTS times if the response is late. It does not retry if the server
+    refuses the connection or returns an error."""
 
     access: Access
 
@@ -60,5 +60,5 @@ class PatientAccess:
 
 
 def _came_too_late(error: PeerError) -> bool:
-    """As Python words it for a connection, a TLS handshake and an answer."""
+    """Matches Python's wording for a connection, a TLS handshake and a response."""
     return error.id == "core-no-answer" and "timed out" in error.found

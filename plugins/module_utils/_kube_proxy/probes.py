@@ -4,7 +4,7 @@
 
 """Tries connections from the node and from one of its pods. They bypass the takeover table, to test kube-proxy's rules.
 
-What was reachable before a change must be reachable after it. The rest says nothing about the change.
+What was reachable before a change must be reachable after it. Everything else says nothing about the change.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from .._rules.backend import BYPASS_DSCP
 from .messages import MESSAGES
 
 API_SERVICE = "default/kubernetes"
-_SECONDS = 2.0  # timeout of one try
-_PODS = 32  # the most that are examined to find a pod of this node
+_SECONDS = 2.0  # timeout of one attempt
+_PODS = 32  # the most processes' networks that are examined to find a pod of this node
 _NOT_TRIED = "could not be tried"
 
-_Way = tuple[str, ...]  # the words before a command that run it in a network namespace
+_Way = tuple[str, ...]  # a command prefix that runs a command in a network namespace
 _HERE: _Way = ()
 
-# Runs with `python -I -c` in the namespace to try from. A UDP server gets a DNS query for the root's NS.
-# Prints the address that packets would leave with, and for each row why it was not reached, "" if it was.
+# Runs with `python -I -c` in the namespace to try from. A UDP server gets a DNS query for NS records of the root. Prints the
+# source address that packets would have, and for each row why it was not reached, "" if it was.
 _PROGRAM = f"""
 import json, socket, sys
 QUERY = bytes.fromhex("ba11010000010000000000000000020001")
@@ -86,7 +86,7 @@ class Try:
 
 
 def targets(data: Mapping[str, Any], probe_service: str, node: str) -> list[Target]:
-    """Of a snapshot: the API's own Service, and the operator's `probe_service` with its node ports."""
+    """The targets in a snapshot: the API's own Service, and the operator's `probe_service` with its node ports."""
     services = {_name(item): item for item in data["items"] if item["kind"] == "Service"}
     if probe_service and probe_service not in services:
         raise MESSAGES.error("migrate-probe-service", name=probe_service)
@@ -98,12 +98,12 @@ def targets(data: Mapping[str, Any], probe_service: str, node: str) -> list[Targ
 
 
 def names(probe_service: str) -> list[str]:
-    """Of the Services that are tried."""
+    """The names of the Services that are tried."""
     return list(dict.fromkeys((API_SERVICE, *([probe_service] if probe_service else []))))
 
 
 def try_targets(host: Host, targets: Sequence[Target]) -> dict[Try, str]:
-    """Why each try failed, "" where it succeeded. From a pod only where this node has a pod."""
+    """Why each attempt failed, "" if it succeeded. Attempts from a pod are made only if this node has one."""
     origins = {"node": [_HERE]}
     pod = _pod(host)
     if pod:
@@ -140,7 +140,8 @@ def _primary(data: Mapping[str, Any], node: str) -> dict[int, str]:
 
 
 def _pod(host: Host) -> list[_Way]:
-    """The ways into a pod that this node's links lead to: one for each process, since some live for one request only."""
+    """The prefixes that enter a pod to which this node's links lead: one per process, because some live for one request
+    only."""
     networks: dict[str, list[_Way]] = {}
     for process in sorted(list_processes(host), key=lambda process: process.pid):
         if process.own_network or pod_uid(process) is None:  # checked first: root may not read process 1's namespace
@@ -155,7 +156,7 @@ def _pod(host: Host) -> list[_Way]:
 
 
 def _is_linked(host: Host, address: str) -> bool:
-    """Whether packets to `address` leave by a link of this node without another router."""
+    """Whether packets to `address` leave through a link of this node without another router."""
     if not address:
         return False
     try:
@@ -166,7 +167,8 @@ def _is_linked(host: Host, address: str) -> bool:
 
 
 def _ask(host: Host, ways: Iterable[_Way], targets: Sequence[Target]) -> tuple[str, list[str]]:
-    """The program's own address and failures, by the first way that works: processes end, and some forbid it."""
+    """The program's own address and the failures, with the first prefix that works: processes end, and some cannot be
+    entered."""
     anywhere = "192.0.2.1"
     request = {"own": anywhere, "rows": [[target.address, target.port, target.protocol] for target in targets]}
     for enter in ways:

@@ -63,24 +63,24 @@ LEFT_OVER = "kube-proxy-left-over"
 
 _SYNC, _PROGRAMMING = "kubeproxy_sync_proxy_rules_duration_seconds", "kubeproxy_network_programming_duration_seconds"
 _NAMES = (f"{_SYNC}_bucket", f"{_PROGRAMMING}_bucket", *SYNC_FAILURES)
-_SLOW_SECONDS = 10.0  # as the alert BallastKubeProxySyncSlow has it
+_SLOW_SECONDS = 10.0  # as in the alert BallastKubeProxySyncSlow
 _TRIED_SERVICES, _TRIED_ENDPOINTS = 10_000, 40_000  # docs/benchmarks/service-rules.md
-_FAST_SINCE = (1, 36, 0)  # the first kube-proxy that is quick with thousands of Services in mode nftables: k/k#135800
+_FAST_SINCE = (1, 36, 0)  # the first kube-proxy that is fast with thousands of Services in mode nftables: k/k#135800
 _CONNTRACK = "/proc/sys/net/netfilter/nf_conntrack_"
 _INFO = "ballast.kube.kube_proxy_info"
 _MOST = 20  # lines of findings
-Counted = Union[tuple[int, int], BallastError]  # Services and endpoints, or why they are not known
+Counted = Union[tuple[int, int], BallastError]  # Services and endpoints, or why they are unknown
 
 
 @dataclass(frozen=True)
 class Look:
-    """What the module has read, and the sources of the rest."""
+    """What the module has read, and the sources of everything else."""
 
     host: Host
     desired: KubeProxyRequest
     state: KubeProxyState
     sources: Sources
-    report: Mapping[str, Any]  # what the module returns
+    report: Mapping[str, Any]  # the module's return values
     audit: Audit
     way_back: Sequence[Step]  # what `state: previous` would do
 
@@ -98,7 +98,7 @@ class Look:
 
     @property
     def api_problem(self) -> str:
-        """Why the API did not list Services to kube-proxy's credentials; "" where it did."""
+        """Why kube-proxy's credentials could not list Services in the API; "" if they could."""
         try:
             self.sources.snapshot()
         except BallastError as error:
@@ -107,7 +107,8 @@ class Look:
 
 
 def is_off(host: Host, desired: KubeProxyRequest) -> bool:
-    """Whether the node shows no kube-proxy: no configuration, no journal of ours, and no process, also none in a pod."""
+    """Whether the node shows no trace of kube-proxy: no configuration, no journal of ours, and no process, not even in a
+    pod."""
     traces = (desired.where.config_path or POD_CONFIG_PATH, journal_path(desired.state_dir))
     if desired.where.deployment == DAEMONSET or any(host.stat(path) is not None for path in traces):
         return False
@@ -162,7 +163,7 @@ def _in_use(look: Look, counted: Counted) -> Answer:
         )
     services, endpoints = counted
     figures = _size(services, endpoints)
-    others = services > 1  # default/kubernetes is always there
+    others = services > 1  # default/kubernetes always exists
     said = f"Its rules serve {services} Services with {endpoints} endpoints."
     return Answer(
         YES if others else NO,
@@ -173,7 +174,7 @@ def _in_use(look: Look, counted: Counted) -> Answer:
 
 
 def _count(look: Look) -> Counted:
-    """Services and endpoints that have rules on this node, of both families."""
+    """The number of Services and of endpoints with rules on this node, both families together."""
     try:
         links = read_links(look.host)
         snapshot: Snapshot = parse_snapshot(
@@ -238,7 +239,7 @@ def _indicators(look: Look, samples: Sequence[Sample]) -> tuple[Figure, ...]:
 
 
 def _sync_failures(look: Look, samples: Sequence[Sample]) -> Optional[float]:
-    """Since kube-proxy's start; None where it does not answer. Its metrics lack a counter that is still 0."""
+    """Failures since kube-proxy's start; None if it does not respond. Its metrics omit a counter that is still 0."""
     return sum(total(samples, name) or 0 for name in SYNC_FAILURES) if look.sources.metrics else None
 
 
@@ -246,7 +247,7 @@ def _sync_failures(look: Look, samples: Sequence[Sample]) -> Optional[float]:
 
 
 def _preflight(look: Look, mode: str) -> list[PreflightFinding] | BallastError:
-    """What blocks `mode`, the present one or another."""
+    """What blocks `mode`, which may be the present one."""
     try:
         return blocking_findings(look.host, replace(look.desired, mode=mode), look.state, look.sources)
     except BallastError as error:
@@ -323,7 +324,7 @@ def _rollback(look: Look) -> Answer:
 
 
 def _went_back(outcome: object) -> tuple[str, ...]:
-    """What the watchdog has written when it took the node back, in a file that somebody may have changed."""
+    """What the watchdog wrote about a rollback, in a file that somebody may have changed."""
     if outcome is None:
         return ()
     fields = outcome if isinstance(outcome, Mapping) else {}
@@ -370,7 +371,7 @@ def _size_figures(look: Look, services: Optional[int], endpoints: Optional[int])
 
 
 def _connections(host: Host) -> Iterator[Figure]:
-    """Tracked in this network namespace; none where the kernel has not loaded conntrack."""
+    """Tracked connections of this network namespace; none if the kernel has not loaded conntrack."""
     count, most = (parse_number(host.read(f"{_CONNTRACK}{name}")) for name in ("count", "max"))
     if count is not None:
         yield Figure("tracked connections", count, "", f"{_CONNTRACK}count and {_CONNTRACK}max", most)
@@ -380,7 +381,7 @@ def _connections(host: Host) -> Iterator[Figure]:
 
 
 def _present(look: Look, named: str, samples: Sequence[Sample]) -> Iterator[tuple[str, str]]:
-    """For each failure mode that is present, its id and what shows it."""
+    """The id of each failure mode that is present, and what shows it."""
     report, failures = look.report, _sync_failures(look, samples)
     behind = tuple(_behind(look))
     yield from behind
@@ -389,7 +390,7 @@ def _present(look: Look, named: str, samples: Sequence[Sample]) -> Iterator[tupl
     middle = quantile(histogram(samples, _SYNC), 0.5)
     if middle is not None and middle > _SLOW_SECONDS:
         yield SYNC_SLOW, f"half of its synchronisations since its start took more than {middle:.0f} s"
-    if look.audit.differences and not behind:  # else kube-proxy has not written them yet
+    if look.audit.differences and not behind:  # otherwise kube-proxy has not written them yet
         yield DIFFERS, f"differences: {len(look.audit.differences)}, the first: {look.audit.differences[0]}"
     if look.mode and named != look.mode:
         yield CONFIG_UNREAD, f"the file sets {named}, but {look.mode} is in effect"
@@ -400,7 +401,7 @@ def _present(look: Look, named: str, samples: Sequence[Sample]) -> Iterator[tupl
 
 
 def _behind(look: Look) -> Iterator[tuple[str, str]]:
-    """Why changes of Services do not reach the node; at most one."""
+    """Why changes of Services do not reach the node; at most one reason."""
     reason = str(look.report["reason"])
     if not look.mode:
         yield DOWN, "its metrics port does not respond"

@@ -19,10 +19,10 @@ from .messages import MESSAGES
 from .modes import MODES
 
 PRESENT, CONFIRMED, PREVIOUS = "present", "confirmed", "previous"
-# Of the watchdog: PREVIOUS where a change waits for its confirmation. Where its run was killed, that change is undone, and
-# the record is of an earlier one.
+# Used by the watchdog: PREVIOUS if a change is waiting for its confirmation. If the run of the change was killed, that
+# change is undone, and the record is of an earlier one.
 UNCONFIRMED = "unconfirmed"
-AUTO = "auto"  # of `deployment`: find.py replaces it by what the node has
+AUTO = "auto"  # for `deployment`: find.py replaces it with what the node has
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": PRESENT, "choices": [PRESENT, CONFIRMED, PREVIOUS]},
     "mode": {"type": "str", "choices": list(MODES)},
@@ -66,7 +66,7 @@ INFO_SPEC: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class KubeProxyRequest:
-    """`params` are the module's options: the watchdog goes back with them."""
+    """`params` are the module's options, which the watchdog uses for a rollback."""
 
     state: str
     mode: str
@@ -125,15 +125,15 @@ class KubeProxyRequest:
 
 @dataclass(frozen=True)
 class KubeProxyState(State):
-    """kube-proxy's state, and what else a plan needs to know of the node."""
+    """kube-proxy's state, and what else a plan needs to know about the node."""
 
-    proxy: Resource  # its present state
+    proxy: Resource  # with its present value
     config: Mapping[str, Any]  # of what serves the node: kube-proxy, or in mode ballast our service proxy
-    kube_proxy_config: Mapping[str, Any]  # the file that kube-proxy reads, also while it is held
+    kube_proxy_config: Mapping[str, Any]  # the file that kube-proxy reads, even while it is held
     node: str
-    network: Optional[str]  # path of the network namespace that systemd starts it in
+    network: Optional[str]  # path of the network namespace in which systemd starts it
     is_systemd: bool
-    obstacle: Optional[BallastError] = None  # why our service proxy cannot be installed, where that is asked for
+    obstacle: Optional[BallastError] = None  # why our service proxy cannot be installed, if that is requested
 
 
 def _option(path: str, value: object, allowed: str) -> BallastError:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compares kube-proxy's rules in the kernel with the Services, by the audit of the rule engine."""
+"""Compares kube-proxy's rules in the kernel with the Services, using the audit of the rule engine."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from .._rules.backends import backend_named
 from .._rules.node_addresses import own_addresses, surroundings_with
 from .modes import BALLAST, rules_of
 
-# About connections, which age and which kube-proxy removes; and about other programs, which a preflight has reported.
+# Ignored: connections, which age and which kube-proxy removes; and other programs, which a preflight has reported.
 _OTHERS = ("rules-audit-conntrack", "rules-audit-conntrack-extra", "rules-audit-foreign-nat")
 
-# Services and endpoints change while they are compared, and kube-proxy writes each change a little later (its minSyncPeriod is
-# one second by default). What a comparison finds is a difference where the others find it too.
+# Services and endpoints change during a comparison, and kube-proxy writes each change a little later (its minSyncPeriod is
+# one second by default). So only what every comparison finds counts as a difference.
 AUDIT_TRIES = 3
 AUDIT_INTERVAL = 2.0  # seconds
 
 
 @dataclass(frozen=True)
 class Difference:
-    subject: str  # the Service, else the id of what was found
+    subject: str  # the Service, else the id of the finding
     line: str
 
 
 def still_there(before: Optional[Sequence[Difference]], now: Sequence[Difference]) -> list[Difference]:
-    """Those of `now` whose subject differed `before` too; all of them where that was not looked for."""
+    """Those of `now` whose subject differed `before` too; all of them if there was no earlier comparison."""
     subjects = None if before is None else {difference.subject for difference in before}
     return [difference for difference in now if subjects is None or difference.subject in subjects]
 
 
 def lasting_differences(host: Host, compare: Callable[[], Sequence[Difference]]) -> list[Difference]:
-    """What each of AUDIT_TRIES comparisons finds. One that finds nothing is the last."""
+    """The differences that each of AUDIT_TRIES comparisons finds. Stops after a comparison without any."""
     lasting = still_there(None, compare())
     for _again in range(AUDIT_TRIES - 1):
         if not lasting:
@@ -52,8 +52,9 @@ def lasting_differences(host: Host, compare: Callable[[], Sequence[Difference]])
 def compare_rules(
     host: Host, data: Mapping[str, Any], config: Mapping[str, Any], *, mode: str, node: str, variant: str
 ) -> list[Difference]:
-    """`variant` of iptables is the one that kube-proxy writes, "" the host's own. In mode ballast the rules are our own."""
-    # A run that changes nothing compares no rules.
+    """`variant` is the variant of iptables that kube-proxy writes; "" means the host's own. In mode ballast the rules are
+    our own."""
+    # imported late: a run that changes nothing does not compare rules
     from .._audit.audit import AuditInput, audit
     from .._audit.facts import read_facts
     from .._audit.kernel_reading import KernelReading

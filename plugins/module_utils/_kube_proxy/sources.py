@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""kube-proxy's metrics and the API's objects, each read once, when first needed."""
+"""kube-proxy's metrics and the API's objects. Each is read once, when first needed."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Sources:
 
     @property
     def metrics(self) -> str:
-        """In the Prometheus text format; "" where kube-proxy does not answer."""
+        """In Prometheus text format; "" if kube-proxy does not respond."""
         if self._metrics is None:
             self._metrics = read_metrics(self._host, self._found.config)
         return self._metrics
 
     def snapshot(self) -> Mapping[str, Any]:
-        """A `v1 List`. Where the API does not answer or there are no credentials, each call raises that error."""
+        """A `v1 List`. If the API does not respond or there are no credentials, each call raises that error."""
         if self._problem is not None:
             raise self._problem
         if self._snapshot is None:
@@ -50,17 +50,17 @@ class Sources:
         return self._snapshot
 
     def fresh_snapshot(self) -> Mapping[str, Any]:
-        """As `snapshot`, read again."""
+        """`snapshot`, read again."""
         self._snapshot = None
         return self.snapshot()
 
     def snapshot_with_every_node(self) -> Mapping[str, Any]:
-        """As `snapshot`, with the other Nodes too. Only a change to ipvs needs them, and of a large cluster they are megabytes."""
+        """`snapshot` with the other Nodes. Only a change to ipvs needs them, and in a large cluster they are megabytes."""
         others = [item for item in self.snapshot()["items"] if item["kind"] != "Node"]
         return {**self.snapshot(), "items": [*others, *read_nodes(self._api())]}
 
     def api_server(self) -> str:
-        """The URL that `snapshot` is read from; "" where it is not known."""
+        """The URL that `snapshot` is read from; "" if unknown."""
         return installation.api_server(self._host, self._where, self._found.config)
 
     def _api(self) -> Api:

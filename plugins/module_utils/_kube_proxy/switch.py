@@ -4,10 +4,10 @@
 
 """The kinds of step that change a node's kube-proxy: the takeover table, and kube-proxy itself, as a service or a pod.
 
-A step that changes kube-proxy verifies it too: it runs, reports itself healthy, its rules match the Services, and what
-was reachable before is reachable. Where one of these fails, the step fails and is undone.
+A step that changes kube-proxy also verifies it: it runs, reports itself healthy, its rules match the Services, and what was
+reachable before the change still is. If one of these fails, the step fails and is undone.
 
-In mode `ballast` the step of a service stops kube-proxy, holds it (hold.py), and runs our service proxy (own_proxy.py).
+In mode `ballast` the step of a service stops kube-proxy, holds it (hold.py), and starts our service proxy (own_proxy.py).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TABLE_SECONDS = 60
 _LOCK_SECONDS = 60
 _STARTING_SECONDS = 10
 _ASK_SECONDS = 0.3
-_START_POLL_SECONDS = 0.05  # as long as packets of connections through ipvs may be dropped
+_START_POLL_SECONDS = 0.05  # short, because packets of connections through ipvs may be dropped during this time
 _PROBE_TRIES = 5
 _NO_POD = "this node no longer has a pod to try from"
 _GROUP = "kube-proxy"
@@ -57,7 +57,7 @@ def takeover_table_resource(state_dir: str, where: Installation, config: Mapping
 
 
 class TakeoverTableKind:
-    """`{installation, config, node}`: the request that the watchdog carries out. Removal needs no watchdog."""
+    """`{installation, config, node}`: the request, which the watchdog carries out. Removal does not need a watchdog."""
 
     def read(self, ctx: Context[KubeProxyRequest], target: str) -> Value:
         takeover_table.require_ours(ctx.host)
@@ -68,7 +68,7 @@ class TakeoverTableKind:
         return value
 
     def write(self, ctx: Context[KubeProxyRequest], target: str, after: Value, before: Value) -> None:
-        if "left" in fields(after):  # the table was there before us, without a watchdog
+        if "left" in fields(after):  # the table existed before this change, without a watchdog
             self.remove(ctx, target, before)
             return
         own_source.use_own_address(ctx.host)
@@ -94,7 +94,7 @@ class TakeoverTableKind:
     def remove(self, ctx: Context[KubeProxyRequest], target: str, before: Value) -> None:
         with ctx.progress.time("takeover_table_removed", "removing the takeover table"):
             self._remove_table(ctx, target)
-        if read_draining(ctx.host) is None:  # else the addresses stay bound, and go later
+        if read_draining(ctx.host) is None:  # otherwise the addresses stay bound until a later clean-up
             own_source.use_service_addresses(ctx.host)
 
     def _remove_table(self, ctx: Context[KubeProxyRequest], target: str) -> None:
@@ -134,7 +134,7 @@ def pod_resource(node: str, *, label: str, mode: str) -> Resource:
 
 
 class _VerifiedChange:
-    """What both deployments have in common: keep connections of ipvs, `_change` kube-proxy, verify the result."""
+    """Common to both deployments: keep connections through ipvs, `_change` kube-proxy, verify the result."""
 
     def write(self, ctx: Context[KubeProxyRequest], target: str, after: Value, before: Value) -> None:
         target_value = fields(after)
@@ -156,7 +156,8 @@ class _VerifiedChange:
             with time("remove_rules", "removing kube-proxy's rules"):
                 _remove_rules(ctx)
         if mode == IPVS and takeover_table.is_there(ctx.host):
-            # If the change fails, the addresses that ipvs has bound go again, and the takeover table carries on.
+            # If the change fails, the addresses that ipvs has bound are removed again, while the takeover table keeps
+            # serving.
             own_source.use_own_address(ctx.host)
         with time("compare", "comparing rules with the Services"):
             self._wait_until_rules_match(ctx, config, mode, node)
@@ -167,7 +168,7 @@ class _VerifiedChange:
     def _try_connections(
         self, ctx: Context[KubeProxyRequest], config: Mapping[str, Any], node: str
     ) -> frozenset[probes.Try]:
-        """What can be reached before the change; nothing without the API, as going back must work without it."""
+        """The targets reachable before the change; none without the API, because a rollback must work without it."""
         try:
             api = installation.api(ctx.host, ctx.desired.where, config)
             data = read_named_services(api, probes.names(ctx.desired.probe_service), node)
@@ -180,21 +181,21 @@ class _VerifiedChange:
     def _change(
         self, ctx: Context[KubeProxyRequest], target: str, after: Mapping[str, Value], before: Mapping[str, Value]
     ) -> None:
-        """`before` is empty where there was nothing."""
+        """Change kube-proxy. `before` is empty if there was none."""
         raise NotImplementedError
 
     def _hold_connections(self, ctx: Context[KubeProxyRequest], mode: str) -> Optional[Draining]:
-        """New connections use the takeover table, so those through ipvs only become fewer."""
-        from . import ipvs_connections  # a run that changes nothing needs no rules
+        """Keep connections through ipvs. New ones use the takeover table, so their number only decreases."""
+        from . import ipvs_connections  # imported late: a run that changes nothing needs no rules
 
         if mode == IPVS:
             ipvs_connections.give_back(ctx.host)
             return None
-        own_source.use_own_address(ctx.host)  # for the addresses of Services that are newer than the takeover table
+        own_source.use_own_address(ctx.host)  # for addresses of Services that are newer than the takeover table
         return ipvs_connections.hold(ctx.host, drain_seconds=ctx.desired.drain_seconds)
 
     def _wait_until_started(self, ctx: Context[KubeProxyRequest], mode: str, draining: Optional[Draining]) -> None:
-        """Until kube-proxy reports the mode. By then it has removed what it removes when it starts."""
+        """Wait until kube-proxy reports the mode. By then it has removed what it removes at its start."""
         from . import ipvs_connections
 
         restored, reported, ask_at = 0, "", 0.0
@@ -203,7 +204,7 @@ class _VerifiedChange:
             nonlocal restored, reported, ask_at
             if draining is not None:
                 restored += ipvs_connections.restore(ctx.host, draining)
-            if ctx.host.monotonic() >= ask_at:  # in pods, the API server is asked too
+            if ctx.host.monotonic() >= ask_at:  # for a pod this also queries the API server
                 reported = _mode_now(ctx.host, ctx.desired.where)
                 ask_at = ctx.host.monotonic() + _ASK_SECONDS
             return Ready(None) if reported == mode else Pending(f"it runs in mode {reported or 'unknown'}")
@@ -271,8 +272,8 @@ def _describe(lost: Mapping[probes.Try, str]) -> list[str]:
 
 
 def _remove_rules(ctx: Context[KubeProxyRequest]) -> None:
-    """Those of kube-proxy, in whichever mode it was: one that starts in another mode removes them itself. Were they kept, a
-    Service that has had no endpoints, and has some since, would be rejected by them."""
+    """Remove the rules of kube-proxy, whatever its mode was; a kube-proxy that starts in another mode would remove them
+    itself. If they were kept, they would reject a Service that had no endpoints at that time and has some now."""
     from .cleanup.engine import ENGINE, CleanupRequest
     from .cleanup.state import observe
 
@@ -282,9 +283,9 @@ def _remove_rules(ctx: Context[KubeProxyRequest]) -> None:
 
 
 class ServiceKind(_VerifiedChange):
-    """`{config, mode}`: the text of the configuration file, and the mode in effect, "" where kube-proxy does not answer.
-    In mode `ballast` with `held`, true, and `service_proxy`, the value of its service and settings; else one of them may be
-    there after a kill."""
+    """`{config, mode}`: the text of the configuration file, and the mode in effect, "" if kube-proxy does not respond. In
+    mode `ballast` also `held`, true, and `service_proxy`, the value of its service and settings; after a kill, either of the
+    two may exist in another mode."""
 
     def read(self, ctx: Context[KubeProxyRequest], target: str) -> Value:
         where = ctx.desired.where
@@ -303,7 +304,7 @@ class ServiceKind(_VerifiedChange):
         self, ctx: Context[KubeProxyRequest], target: str, after: Mapping[str, Value], before: Mapping[str, Value]
     ) -> None:
         host, service, state_dir = ctx.host, ctx.desired.where.service, ctx.desired.state_dir
-        # Stopped first: kube-proxy ends by itself when its file changes, and would start twice.
+        # Stopped first: kube-proxy exits when its file changes, and would start twice.
         stop_daemon(host, service)
         data = str(after["config"]).encode(errors="surrogateescape")
         if own_proxy.PROGRAM in after:
@@ -314,7 +315,7 @@ class ServiceKind(_VerifiedChange):
         own_proxy.remove(ctx, state_dir)
         try:
             _replace_file(host, target, data)
-        finally:  # a file that cannot be replaced must not leave the node without a kube-proxy
+        finally:  # failing to replace a file must not leave the node without kube-proxy
             hold.release(host, service)
             start_daemon(host, service)
 
@@ -330,7 +331,7 @@ def _replace_file(host: Host, path: str, data: bytes) -> None:
 
 
 class PodKind(_VerifiedChange):
-    """`{label, mode}`: the node's label that chooses the DaemonSet, and the mode in effect."""
+    """`{label, mode}`: the Node's label that selects the DaemonSet, and the mode in effect."""
 
     def read(self, ctx: Context[KubeProxyRequest], target: str) -> Value:
         metadata = kubelet.api(ctx.host).get(_node_path(target))["metadata"]
@@ -340,7 +341,7 @@ class PodKind(_VerifiedChange):
     def _change(
         self, ctx: Context[KubeProxyRequest], target: str, after: Mapping[str, Value], before: Mapping[str, Value]
     ) -> None:
-        """Set the node's label, as the kubelet may; the DaemonSet controller does the rest."""
+        """Set the Node's label, which the kubelet may do; the DaemonSet controller does the rest."""
         patch = {"metadata": {"labels": {MODE_LABEL: after["label"] or None}}}
         kubelet.api(ctx.host).patch(_node_path(target), patch)
 
@@ -353,7 +354,7 @@ def _node_path(node: str) -> str:
 
 
 def _mode(host: Host, where: Installation, config: Mapping[str, Any]) -> str:
-    """In effect. A kube-proxy that starts gets some seconds to answer."""
+    """The mode in effect. A kube-proxy that is starting gets a few seconds to respond."""
 
     def is_known() -> Union[str, bool]:
         return read_mode(host, config) or installation.process(host, where) is None

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The takeover table: rules for every Service that carry new connections while kube-proxy changes its mode.
+"""The takeover table: rules for every Service that serve new connections while kube-proxy changes its mode.
 
-They are nftables rules in a table of their own, one priority before kube-proxy's, whatever its old and new modes are:
-the first NAT hook that translates a connection decides. New connections follow the table while it exists. Established
-ones follow conntrack, which neither creating nor removing the table touches.
+They are nftables rules in a separate table, one priority before kube-proxy's, whatever its old and new modes are: the first
+NAT hook that translates a connection decides. New connections follow the table while it exists. Established ones follow
+conntrack, which neither creating nor removing the table affects.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .._rules.node_addresses import families, own_addresses, read_links
 from .modes import rules_of
 
 if TYPE_CHECKING:
-    # The compilers take long to import, and a run that changes nothing does not need them.
+    # The compilers are slow to import, and a run that changes nothing does not need them.
     from .._rules.nftables.objects import Table
     from .._rules.parse import Snapshot
 
@@ -33,9 +33,9 @@ _EVERYWHERE = ["0.0.0.0/0", "::/0"]
 
 
 def takeover_config(config: Mapping[str, Any], mode: str) -> dict[str, Any]:
-    """A configuration of rules that answer as kube-proxy does in `mode`, the old one: the same masquerading, and node
-    ports on the same addresses. By default iptables and ipvs have them on all addresses, nftables on the primary ones
-    (reference of kube-proxy 1.5)."""
+    """A configuration for rules that behave like kube-proxy's in `mode`, the old mode: the same masquerading, and node ports
+    on the same addresses. By default iptables and ipvs serve them on all addresses, nftables on the primary ones (reference
+    of kube-proxy 1.5)."""
     mode = rules_of(mode)
     masquerade = mapping_in(config, NFTABLES if mode == NFTABLES else IPTABLES)
     keys = ("clusterCIDR", "detectLocalMode", "detectLocal", "nodePortAddresses")
@@ -47,7 +47,7 @@ def takeover_config(config: Mapping[str, Any], mode: str) -> dict[str, Any]:
 
 
 class TakeoverTable:
-    """Keeps the table equal to the latest snapshot, by the difference to the one before."""
+    """Keeps the table in line with the latest snapshot, by applying the difference to the previous one."""
 
     def __init__(self, host: Host, config: Mapping[str, Any], node: str) -> None:
         from .._rules.nftables.backend import Nftables
@@ -91,7 +91,7 @@ def is_there(host: Host) -> bool:
 
 
 def require_ours(host: Host) -> None:
-    """HostError where another program has a table of its name."""
+    """HostError if another program has a table with this name."""
     from .._rules.nftables.backend import Nftables
     from .._rules.nftables.layout import TAKEOVER
 
@@ -100,7 +100,7 @@ def require_ours(host: Host) -> None:
 
 
 def remove(host: Host) -> None:
-    """One transaction for each family. Connections that the table has translated continue."""
+    """Remove the table, in one transaction per family. Connections that it has translated continue."""
     from .._rules.nftables.backend import Nftables
     from .._rules.nftables.layout import TAKEOVER
 

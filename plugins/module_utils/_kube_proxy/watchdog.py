@@ -2,16 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The watchdog: a small program that runs on the node during a change of the mode.
+"""The watchdog: a small program that runs on the node during a change of mode.
 
-It keeps the takeover table equal to the API's Services. It takes the node back to the state before the change when no
-run works any more and nobody has confirmed the change: the operator was cut off, the run was killed, or the machine
-restarted. It is a service (guard.pyz), so systemd starts it again after a restart of the machine.
+It keeps the takeover table in line with the Services of the API. It restores the state before the change if no run is active
+any more and nobody has confirmed the change: the operator was cut off, the run was killed, or the machine rebooted. It is a
+service (guard.pyz), so systemd starts it again after a reboot.
 
-    STATE_DIR/guard/guard.json          options for going back, and how long to wait for a confirmation
-    STATE_DIR/guard/bridge.json         the request for a takeover table; no file, no table
+    STATE_DIR/guard/guard.json          options for the rollback, and how long to wait for a confirmation
+    STATE_DIR/guard/bridge.json         the request for a takeover table; without this file there is no table
     STATE_DIR/guard/bridge-status.json  the result of that request
-    STATE_DIR/outcome.json              written when it went back, for the next run and for kube_proxy_info
+    STATE_DIR/outcome.json              written after a rollback, for the next run and for kube_proxy_info
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from .installation import Installation, api, current_config
 from .watchdog_files import DIRECTORY, LOG, OUTCOME, PROGRAM, STATUS, TABLE, TABLE_LOCK, TASK
 
 _TICK_SECONDS = 0.2
-_UNARMED_SECONDS = 30  # after a run was killed: time for the operator to run it again
-_RETRY_SECONDS = 30  # between two tries to go back
+_UNARMED_SECONDS = 30  # after a run was killed: time for the operator to start it again
+_RETRY_SECONDS = 30  # between two attempts to roll back
 
 
 def main() -> None:
-    """`guard.pyz STATE_DIR` watches the change; `guard.pyz STATE_DIR back` goes back once."""
+    """`guard.pyz STATE_DIR` watches the change; `guard.pyz STATE_DIR back` rolls back once."""
     state_dir = sys.argv[1]
     if sys.argv[2:] == ["back"]:
         go_back(LocalHost(), state_dir)
@@ -112,7 +112,7 @@ class Watchdog:
 
 
 class _Keeper:
-    """Keeps the takeover table of one request."""
+    """Keeps the takeover table of one request up to date."""
 
     def __init__(self, host: Host, directory: str, request: bytes) -> None:
         self.request = request
@@ -135,7 +135,7 @@ class _Keeper:
         if not self._informer.changed.is_set() and not self._problem:
             return
         try:
-            # Held while rules are written: else the table could be made again after a run has removed it.
+            # Held while rules are written: otherwise the table could be recreated after a run has removed it.
             with self._host.lock(os.path.join(self._directory, TABLE_LOCK)):
                 if self._host.read(os.path.join(self._directory, TABLE)) != self.request:
                     return
@@ -153,7 +153,7 @@ class _Keeper:
 
 
 def go_back(host: Host, state_dir: str) -> None:
-    """Restore the state before the change from the journal, also where a run was killed during it."""
+    """Restore the state before the change from the journal, even if a run was killed in the middle of it."""
     from .engine import ENGINE
     from .request import UNCONFIRMED, KubeProxyRequest
 
@@ -164,12 +164,12 @@ def go_back(host: Host, state_dir: str) -> None:
     ctx = Context(desired, host, progress)
     done = ENGINE.apply(ENGINE.plan(desired, ENGINE.observe(ctx)), ctx)
     outcome = {"at": host.now(), "why": "the change was not confirmed", "steps": [step.title for step in done.steps]}
-    ENGINE.claim(ctx)  # the change may have removed the journal with its directory
+    ENGINE.claim(ctx)  # the rollback may have removed the journal with its directory
     host.write(os.path.join(state_dir, OUTCOME), json.dumps(outcome).encode(), mode=0o600)
 
 
 def _leave_cgroup(host: Host) -> None:
-    """Move this process out of the watchdog's cgroup: going back ends every process in it."""
+    """Move this process out of the watchdog's cgroup, because the rollback kills every process in it."""
     for root in cgroup_hierarchies(host):
         with suppress(BallastError):
             host.write_kernel_file(os.path.join(root, "cgroup.procs"), str(os.getpid()))

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files of the watchdog of a change, in the directory of the journal, and what its program is made of.
+"""Files of the watchdog of a change, in the directory of the journal, and what its program is built from.
 
-The names on disk are those of the first version, so that a change that an older one began is ended by a newer one.
+The names on disk are those of the first version, so that a newer version can finish a change that an older one began.
 """
 
 from __future__ import annotations

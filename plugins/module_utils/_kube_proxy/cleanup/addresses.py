@@ -2,14 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the mode ipvs has left: virtual servers, the link with their addresses, and sets. Pure.
+"""What mode ipvs has left: virtual servers, the link with their addresses, and sets. Pure.
 
-A virtual server belongs to a Service when its address is on the link or in one of kube-proxy's sets (ipvs/plan.py). The
-others are another program's and are kept: nothing is flushed. Order: virtual servers first, as the link and the sets
+A virtual server belongs to a Service if its address is on the link or in one of kube-proxy's sets (ipvs/plan.py). All others
+belong to other programs and are kept: nothing is flushed. Order: virtual servers first, because the link and the sets
 identify them; a set only when no rule uses it any more.
 
-A virtual server with open connections is kept, as its removal cuts them, until the deadline that the change of the mode has
-recorded (../ipvs_connections.py), or until the connections have ended. The link stays with it, with its address alone.
+A virtual server with open connections is kept, because removing it would cut them, until the deadline that the change of
+mode has recorded (../ipvs_connections.py) or until the connections have ended. The link stays with it, with only its
+address.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ _FORCED = "cut_connections is set"
 
 @dataclass(frozen=True)
 class IpvsReading:
-    """By family; of its sets, `rules` has those with addresses and ports of Services."""
+    """By family. `rules` only includes the sets that have addresses and ports of Services."""
 
     rules: Mapping[int, IpvsRules]
-    sets: tuple[str, ...] = ()  # all names
-    unlisted: int = 0  # virtual servers that could not be listed, as there is no ipvsadm
-    connections: Mapping[Key, int] = field(default_factory=dict)  # open ones, by virtual server
-    draining: Optional[Draining] = None  # what a change of the mode has recorded
+    sets: tuple[str, ...] = ()  # names of all sets
+    unlisted: int = 0  # virtual servers that could not be listed without ipvsadm
+    connections: Mapping[Key, int] = field(default_factory=dict)  # number of open ones, by virtual server
+    draining: Optional[Draining] = None  # the record of a change of mode
     now: float = 0.0  # seconds since the epoch
 
     @property
@@ -53,7 +54,7 @@ class IpvsReading:
 
     @cached_property
     def own(self) -> Mapping[Key, VirtualServer]:
-        """Virtual servers of Services."""
+        """The virtual servers of Services."""
         recorded = frozenset[Key]() if self.draining is None else self.draining.own_keys
         return {
             server.key: server
@@ -68,15 +69,15 @@ class IpvsReading:
 
 
 def staying_servers(reading: IpvsReading, *, cut: bool) -> tuple[VirtualServer, ...]:
-    """Virtual servers of Services that are kept for their connections. `cut`: none is."""
+    """The virtual servers of Services that are kept for their connections; none if `cut`."""
     if cut:
         return ()
     return tuple(server for server in reading.own.values() if reading.connections.get(server.key))
 
 
 def plan_connections(reading: IpvsReading, staying: tuple[VirtualServer, ...]) -> IpvsConnections:
-    """The record names what stays: later it can be told by that alone, as the sets are gone. It keeps the weights from before
-    the change, which a way back restores."""
+    """What happens to open connections. The new record names what stays, which is later the only way to identify it, because
+    the sets are gone. It keeps the weights from before the change, which a rollback restores."""
     cut = reading.open_of(server for server in reading.own.values() if server not in staying)
     if not staying:
         return IpvsConnections(cut)
@@ -96,7 +97,7 @@ def _definition(server: VirtualServer) -> Iterator[str]:
 def left_of_ipvs(
     reading: IpvsReading, mode: str, users: Mapping[str, str], staying: tuple[VirtualServer, ...] = ()
 ) -> CleanupPart:
-    """`users`: sets that a kept rule uses, each with such a rule. `staying`: of `staying_servers`."""
+    """`users` are sets that a kept rule uses, each with such a rule. `staying` is the result of `staying_servers`."""
     if mode == IPVS:
         return CleanupPart()
     parts = [*_servers(reading, staying), *_link(reading, staying), *_sets(reading, users)]
@@ -132,7 +133,7 @@ def _servers(reading: IpvsReading, staying: tuple[VirtualServer, ...]) -> Iterat
 
 
 def _gone_servers(reading: IpvsReading, family: int, gone: list[VirtualServer]) -> Iterator[Artefact]:
-    """Those whose connections are cut apart from the others."""
+    """The removed virtual servers. Those whose connections are cut are reported separately."""
     busy = [server for server in gone if reading.connections.get(server.key)]
     idle = [server for server in gone if server not in busy]
     if idle:
@@ -156,7 +157,7 @@ def _why_kept(reading: IpvsReading, server: VirtualServer) -> str:
 
 
 def foreign_servers(reading: IpvsReading) -> list[str]:
-    """Texts of other programs' virtual servers, once each: both families list those that a mark selects."""
+    """Other programs' virtual servers as text, without duplicates: both families list those selected by a mark."""
     texts: dict[str, None] = {}
     for rules in reading.rules.values():
         texts.update({server.text: None for server in rules.servers if server.key not in reading.own})
@@ -178,7 +179,7 @@ def _link(reading: IpvsReading, staying: tuple[VirtualServer, ...]) -> Iterator[
 
 
 def _addresses(reading: IpvsReading, needed: Collection[str]) -> CleanupPart:
-    """The link stays, with the addresses of virtual servers that stay."""
+    """The addresses on the link to remove. The link stays, with the addresses of virtual servers that stay."""
     kept = Artefact("link", LINK, KEPT, "virtual servers with open connections need its addresses")
     bound = [address for rules in reading.rules.values() for address in rules.addresses]
     gone = [address for address in bound if address not in needed]
@@ -212,7 +213,7 @@ def _sets(reading: IpvsReading, users: Mapping[str, str]) -> Iterator[CleanupPar
 
 
 def users_of_sets(tables: Iterable[tuple[Tables, StaleChains]]) -> dict[str, str]:
-    """Sets with names of kube-proxy's that kept rules use, each with one such rule."""
+    """Sets with names of kube-proxy that kept rules use, each with one such rule."""
     users: dict[str, str] = {}
     for rules, left in tables:
         emptied = {(removal.table, removal.chain) for removal in left.chains if not removal.rules}

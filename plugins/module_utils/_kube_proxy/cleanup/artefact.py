@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Values for what a mode left on a node, and the operations that remove it."""
+"""What a mode has left on a node, and the operations that remove it, as values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REMOVED, KEPT = "removed", "kept"
 
 @dataclass(frozen=True)
 class Artefact:
-    """A leftover, or several of one kind. `kind`: "jump", "chain", "rules" (of kube-proxy, in a chain that is kept),
+    """One leftover, or several of one kind. `kind`: "jump", "chain", "rules" (kube-proxy's, in a chain that is kept),
     "virtual server", "link", "address", "set", "table", "counter", "setting", "module", "connection"."""
 
     kind: str
@@ -40,7 +40,7 @@ class Artefact:
 class Forget:
     """Remove UDP connections from conntrack."""
 
-    connections: UdpConnection  # without their sources
+    connections: UdpConnection  # without sources
     kind: str = "forget connections"
 
     @property
@@ -60,7 +60,7 @@ Operation = Union[restore.Operation, BatchOperation, TableOperation, SettingChan
 
 @dataclass(frozen=True)
 class Stage:
-    """Operations of one program, done at once."""
+    """Operations of one program that are done at once."""
 
     title: str  # "jumps of iptables (legacy), IPv4"
     operations: tuple[Operation, ...]
@@ -70,7 +70,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class CleanupPart:
-    """A part of the plan, about one kind of leftover: what was found, and the operations that remove it."""
+    """A part of the plan about one kind of leftover: what was found, and the operations that remove it."""
 
     artefacts: tuple[Artefact, ...] = ()
     stages: tuple[Stage, ...] = ()
@@ -82,8 +82,8 @@ class IpvsConnections:
 
     cut: int = 0
     kept: int = 0
-    until: str = ""  # the deadline of those that are kept, in UTC; "" where none is recorded
-    record: Optional[Draining] = None  # to be written
+    until: str = ""  # the deadline of those that are kept, in UTC; "" if none is recorded
+    record: Optional[Draining] = None  # the record to write
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,16 @@
 
 """UDP connections that conntrack still sends to an endpoint that no longer serves them.
 
-For each destination of the stale rules, the rules in use say what happens to a new connection:
+For each destination of the stale rules, the rules in use determine what happens to a new connection:
 
-    it goes to an endpoint      a connection to another place is stale: to a former endpoint, or to the Service's own address
-                                where it was opened without a rule
+    it goes to an endpoint      a connection to anything else is stale: to a former endpoint, or to the Service's own address
+                                if it was opened without a rule
     it is rejected              no endpoint serves, or no Service has that port of the address: every connection is stale
     no rule has the destination the Service of a former endpoint is gone. A node port may be served on fewer addresses than
                                 before, so connections to its endpoints are kept
-    it is dropped               connections are kept: a policy drops new ones of this client, and others go on
+    it is dropped               connections are kept: a policy drops new ones of this client, while others continue
 
-A stale connection fails as long as its client goes on sending. Connections of TCP and SCTP are kept: they end on their own.
+A stale connection fails for as long as its client keeps sending. TCP and SCTP connections are kept: they end on their own.
 Source: _audit/stale_connections.py.
 """
 
@@ -52,7 +52,7 @@ def left_in_conntrack(
     *,
     has_tool: bool,
 ) -> CleanupPart:
-    """`trace`: by the rules in use. `former`: destinations of the stale rules."""
+    """`trace` uses the rules in use. `former` are the destinations of the stale rules."""
     artefacts: dict[Artefact, None] = {}
     stale: dict[Forget, None] = {}
     for flow in connections:
@@ -73,7 +73,7 @@ def left_in_conntrack(
 
 
 def _why_stale(flow: UdpConnection, answer: Answer, former: Collection[Key]) -> str:
-    """ "" where it is kept."""
+    """Why a connection is stale; "" if it is kept."""
     if answer.verdict == DNAT:
         return "" if endpoint_text(flow.target, flow.target_port) in answer.endpoints else _ELSEWHERE
     if answer.verdict == REJECT:

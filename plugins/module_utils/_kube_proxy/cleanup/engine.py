@@ -6,14 +6,14 @@
 
 kube-proxy leaves much of it (reference of kube-proxy 2.4). These files decide, with a reason, what is removed:
 
-    rules of iptables, tables of nftables   _audit/stale_chains.py, rules.py
+    iptables rules, nftables tables         _audit/stale_chains.py, rules.py
     virtual servers, the link, sets         addresses.py
     counters, modules                       other.py
     kernel settings                         settings.py
     UDP connections                         connections.py
 
-Order: jumps of every variant and family first, so that no packet meets half-removed rules; chains; virtual servers; the
-link; sets, once no rule uses them; tables; counters; settings; connections. A failure does not undo the parts before.
+Order: first the jumps of every variant and family, so that no packet meets half-removed rules; chains; virtual servers; the
+link; sets, once no rule uses them; tables; counters; settings; connections. A failure does not undo earlier parts.
 """
 
 from __future__ import annotations
@@ -77,14 +77,12 @@ _OF_DRAINING = ("virtual server", "address", "link", "setting")
 
 @dataclass(frozen=True)
 class CleanupRequest:
-    mode: str = ""  # "": as kube-proxy reports it
+    mode: str = ""  # "": as reported by kube-proxy
     metrics_address: str = METRICS
     change_under_way: bool = False  # whether a change of the mode is running
-    cut_connections: bool = False  # whether virtual servers with open connections go before their deadline too
-    originals: Mapping[str, str] = field(
-        default_factory=dict
-    )  # settings before kube-proxy, as far as they are recorded
-    is_ours: bool = False  # whether our service proxy serves in the place of kube-proxy
+    cut_connections: bool = False  # remove virtual servers with open connections even before their deadline
+    originals: Mapping[str, str] = field(default_factory=dict)  # settings from before kube-proxy, if recorded
+    is_ours: bool = False  # whether our service proxy replaces kube-proxy
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any], host: Host) -> CleanupRequest:
@@ -109,7 +107,7 @@ class CleanupRequest:
 
 
 def is_change_under_way(host: Host, state_dir: str) -> bool:
-    """Whether the journal of a change of the mode names the takeover table."""
+    """Whether the journal of a change of mode mentions the takeover table."""
     return TAKEOVER_TABLE.encode() in (host.read(journal_path(state_dir)) or b"")
 
 
@@ -192,10 +190,10 @@ ENGINE = CleanupEngine()
 
 def _mode(desired: CleanupRequest, host: Host) -> str:
     config = {"metricsBindAddress": desired.metrics_address}
-    # A kube-proxy that has just been started, as by the end of a migration, gets some time to answer.
+    # A kube-proxy that has just been started, as at the end of a migration, gets some time to respond.
     seconds = 0 if desired.mode else _STARTING_SECONDS
     said = wait_until(host, lambda: read_mode(host, config), seconds=seconds, interval=0.5)
-    said = BALLAST if said and desired.is_ours else said  # which says nftables, as its rules are
+    said = BALLAST if said and desired.is_ours else said  # our proxy reports nftables, because its rules are
     if not desired.mode and not said:
         raise MESSAGES.error("residue-mode-unknown", address=desired.metrics_address)
     if desired.mode and said and desired.mode != said:
@@ -204,14 +202,14 @@ def _mode(desired: CleanupRequest, host: Host) -> str:
 
 
 def _staying(desired: CleanupRequest, state: CleanupState) -> tuple[VirtualServer, ...]:
-    """Virtual servers that are kept for their connections."""
+    """The virtual servers that are kept for their connections."""
     reading = state.reading.ipvs
     over = reading.draining is not None and reading.draining.is_over(reading.now)
     return staying_servers(reading, cut=desired.cut_connections or over)
 
 
 def _parts(state: CleanupState, staying: tuple[VirtualServer, ...], *, change_under_way: bool) -> list[CleanupPart]:
-    """The parts of the plan, in the order of removal."""
+    """The parts of the plan, in order of removal."""
     reading, mode = state.reading, state.mode
     left = {
         key: StaleChains() if reading.undecided else find_stale_chains(tables, mode, in_use=key[0] == reading.variant)
@@ -261,7 +259,7 @@ def _connections(state: CleanupState) -> CleanupPart:
 
 
 def _do(stage: Stage, host: Host) -> None:
-    """All operations of a stage are of one type."""
+    """Execute a stage. All its operations have one type."""
     rules = [operation for operation in stage.operations if isinstance(operation, restore.Operation)]
     if rules:
         restore.remove(rules, host, family=stage.family, variant=stage.variant)
@@ -283,7 +281,7 @@ def _do(stage: Stage, host: Host) -> None:
 
 
 def _destroy_set(name: str, host: Host) -> None:
-    """Try again while the set is in use: nf_tables releases the matches of deleted rules a moment later."""
+    """Destroy an ipset, retrying while it is in use: nf_tables releases the matches of deleted rules a moment later."""
     for _attempt in range(_ATTEMPTS):
         done = host.run(["ipset", "destroy", name], timeout=_SECONDS, check=False)
         if not done.status or "in use" not in done.stderr:
@@ -298,5 +296,5 @@ def _forget(operation: Forget, host: Host) -> None:
     done = host.run(argv, timeout=_SECONDS, check=False)
     if (
         done.status and "flow entries have been deleted" not in done.stderr
-    ):  # status 1 also where the last one has just ended
+    ):  # status 1 also if the last one has just ended
         raise CommandFailed(argv, status=done.status, output=done.stderr)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Counters and modules, which are left and do nothing. Pure."""
+"""Leftover counters and modules, which have no effect. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..._rules.model import IPTABLES, IPVS
 from .artefact import KEPT, REMOVED, Artefact, CleanupPart, DeleteCounter, Stage
 from .rules import RulesKey
 
-# nfacct objects of the mode iptables since 1.31.
+# nfacct objects of mode iptables since 1.31.
 _COUNTERS = ("ct_state_invalid_dropped_pkts", "localhost_nps_accepted_pkts")
 
 
 def counters_left(tables: Mapping[RulesKey, Tables], present: Iterable[str], mode: str) -> CleanupPart:
-    """`present`: nfacct objects, where a tool lists them. Only kube-proxy's rules count by them."""
+    """`present` are nfacct objects, if a tool lists them. Only kube-proxy's rules use them."""
     if mode == IPTABLES:
         return CleanupPart()
     gone = [name for name in present if name in _COUNTERS]

@@ -4,8 +4,8 @@
 
 """Reads a node for a clean-up.
 
-Nothing here loads a module. A missing tool has made nothing, unless /proc shows otherwise: then an artefact says what
-could not be read.
+Nothing here loads a module. If a tool is missing, it has made nothing, unless /proc shows otherwise: an artefact then says
+what could not be read.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _HINTS = (("mangle", "KUBE-IPTABLES-HINT"), ("mangle", "KUBE-KUBELET-CANARY"))
 @dataclass(frozen=True)
 class Reading:
     tables: Mapping[RulesKey, Tables]
-    variant: str  # that kube-proxy writes in the mode in use; "" for nftables and ballast, and without iptables
-    undecided: bool  # whether the variant is not known
-    nft_tables: tuple[tuple[str, str], ...]  # of the families ip and ip6
+    variant: str  # written by kube-proxy in the mode in use; "" for nftables and ballast, and without iptables
+    undecided: bool  # whether the variant is unknown
+    nft_tables: tuple[tuple[str, str], ...]  # in the families ip and ip6
     ipvs: IpvsReading
     modules: tuple[str, ...]
-    unseen: tuple[Artefact, ...]  # what the kernel shows and no tool on this machine
+    unseen: tuple[Artefact, ...]  # what the kernel has but no tool on this machine shows
 
 
 def read(host: Host, mode: str) -> Reading:
@@ -69,14 +69,15 @@ def read(host: Host, mode: str) -> Reading:
 
 
 def _as_written(host: Host, key: RulesKey, tables: Tables, mode: str, variant: str) -> Tables:
-    """Read again where rules of a chain are deleted one by one: iptables matches them by their original text."""
+    """Read again if individual rules of a chain are deleted: iptables matches those by their original text."""
     mixed = find_stale_chains(tables, mode, in_use=key[0] == variant).mixed
     return restore.read(host, family=key[1], variant=key[0], as_written=mixed) if mixed else tables
 
 
 def _variant(host: Host, tables: Mapping[RulesKey, Tables], mode: str) -> tuple[str, bool]:
-    """The variant that kube-proxy writes: the only one with its jumps. Where both have them, one is stale, and kube-proxy
-    goes by the kubelet's chain (iptables-wrappers in its image) or by the machine's iptables; undecided where they differ."""
+    """The variant that kube-proxy writes, and whether it is undecided. It is the only one with its jumps. If both have them,
+    one is stale, and kube-proxy follows the kubelet's chain (iptables-wrappers in its image) or the machine's iptables;
+    undecided if these differ."""
     if rules_of(mode) == NFTABLES or not tables:
         return "", False
     programs = {variant for (variant, _family), rules in tables.items() if _has_jumps(rules)}
@@ -100,7 +101,8 @@ def _has_jumps(tables: Tables) -> bool:
 def _nft_chains(
     host: Host, modules: tuple[str, ...], mode: str, unseen: list[Artefact]
 ) -> tuple[tuple[str, str, str], ...]:
-    """Family, table and chain, "" for a table without one. When it lists chains, nft does not fetch elements first."""
+    """(family, table, chain), with chain "" for a table without chains. To list chains, nft does not fetch elements
+    first."""
     try:
         listed = host.run(["nft", "list", "chains"], timeout=_SECONDS, limit=KERNEL_LIMIT).stdout
     except (Unavailable, CommandFailed) as error:
@@ -166,7 +168,7 @@ def _ipvs(host: Host, mode: str, modules: tuple[str, ...], unseen: list[Artefact
             unlisted = sum(line.startswith(("TCP ", "UDP ", "SCTP ", "FWM ")) for line in connections.splitlines())
     rules = {
         family: parse_ipvs(tables=Tables(family), servers=servers, sets=saved, links=links)
-        for family in (4, 6)  # where the kernel has no IPv6, there are no servers of it either
+        for family in (4, 6)  # a kernel without IPv6 has no virtual servers for it either
     }
     return IpvsReading(rules, names, unlisted, count_open(host), read_draining(host), host.now())
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Stale rules of iptables and tables of nftables. Pure; _audit/stale_chains.py says which chains are stale."""
+"""Stale iptables rules and nftables tables. Pure; _audit/stale_chains.py determines which chains are stale."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..._rules.nftables.transaction import Operation as TableOperation
 from ..._rules.nftables.transaction import plan as plan_table
 from .artefact import KEPT, REMOVED, Artefact, CleanupPart, Stage
 
-RulesKey = tuple[str, int]  # variant of iptables, family
+RulesKey = tuple[str, int]  # (variant of iptables, family)
 _PREFIXES = tuple(prefix for _table, prefix in LAYOUT.prefixes)
 _UNDECIDED = (
     "both variants have kube-proxy rules, and the kubelet's mark (KUBE-IPTABLES-HINT) is in the variant that iptables is not: "
@@ -30,8 +30,8 @@ _UNDECIDED = (
 
 
 def left_in_iptables(stale: Mapping[RulesKey, StaleChains], mode: str, *, undecided: bool) -> CleanupPart:
-    """`undecided`: whether the variant that kube-proxy writes is not known. All jumps go before any chain, so that no
-    packet meets half-removed rules."""
+    """`undecided`: the variant that kube-proxy writes is unknown. All jumps are removed before any chain, so that no packet
+    meets half-removed rules."""
     if undecided:
         variants = sorted({variant for variant, _family in stale})
         return CleanupPart(tuple(Artefact("chain", f"iptables ({variant})", KEPT, _UNDECIDED) for variant in variants))
@@ -44,7 +44,7 @@ def left_in_iptables(stale: Mapping[RulesKey, StaleChains], mode: str, *, undeci
 
 
 def left_in_nftables(present: Iterable[tuple[str, str]], mode: str, *, change_under_way: bool) -> CleanupPart:
-    """`present`: tables, by family and name. A table is removed whole, as no other program writes into it."""
+    """`present` are tables, as (family, name). A table is removed as a whole, because no other program writes into it."""
     artefacts: list[Artefact] = []
     operations: list[TableOperation] = []
     for family, name in present:
@@ -95,7 +95,7 @@ def _artefacts(place: str, left: StaleChains, mode: str) -> Iterator[Artefact]:
 
 
 def _group(chains: Collection[tuple[str, str]]) -> Iterator[str]:
-    """Names of chains; those that each Service has only as a prefix with their count."""
+    """Names of chains. Those that exist for each Service are summarized as a prefix with their number."""
     alike: Counter[str] = Counter()
     for table, chain in chains:
         prefix = next((known for known in _PREFIXES if chain.startswith(known)), "")

@@ -4,12 +4,12 @@
 
 """Kernel settings that only the old mode needed: which are restored, and to which value. Pure.
 
-A setting gets its recorded former value, or else the one in the node's sysctl files. Without either it gets the
-kernel's default, but only where no other program can need kube-proxy's value:
+A setting gets its recorded former value, or else the one in the node's sysctl files. Without either it gets the kernel's
+default, but only if no other program can need kube-proxy's value:
 
-    route_localnet   only kube-proxy sets it for all links (CNI and docker set it for their own). It is kept where another
+    route_localnet   only kube-proxy sets it for all links (CNI and docker set it for their own). It is kept if another
                      program has a rule to a loopback address, which needs it
-    vs.*             they matter only to virtual servers, and are kept while there are any
+    vs.*             they only affect virtual servers, and are kept while there are any
     arp_ignore,      operators of LVS, keepalived and nodes with several links in one network set them too:
     arp_announce     restored only from a record
     ip_forward       never restored: packets between pods and other nodes need it
@@ -39,10 +39,10 @@ DIRECTORIES = ("/lib/sysctl.d", "/usr/lib/sysctl.d", "/usr/local/lib/sysctl.d", 
 @dataclass(frozen=True)
 class Setting:
     name: str
-    mode: str  # that sets it
-    value: str  # that it sets
+    mode: str  # the mode that sets it
+    value: str  # the value that mode sets
     default: str  # the kernel's
-    may_default: bool = False  # whether it can go there without a record
+    may_default: bool = False  # whether it may be reset to the default without a record
 
 
 SETTINGS = (
@@ -59,14 +59,14 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Known:
-    """The settings' values, and what else decides about them."""
+    """The values of the settings, and what else decides about them."""
 
     values: Mapping[str, Optional[str]]  # None: the kernel has no such setting
     recorded: Mapping[str, str]  # values before kube-proxy set them
-    configured: Mapping[str, tuple[str, str]]  # by the node's files: value, and which file
-    was_ipvs: bool  # whether anything else of ipvs is here: else ipvs did not set them
-    servers_stay: str  # a virtual server that is kept; "" where none is
-    loopback_rule: str  # a rule of another program that leads to a loopback address; "" where none is
+    configured: Mapping[str, tuple[str, str]]  # (value, file) in the node's sysctl files
+    was_ipvs: bool  # whether there are other traces of ipvs; otherwise ipvs did not set them
+    servers_stay: str  # a virtual server that is kept; "" if there is none
+    loopback_rule: str  # a rule of another program that leads to a loopback address; "" if there is none
 
 
 def plan_settings(known: Known, mode: str) -> CleanupPart:
@@ -84,7 +84,7 @@ def plan_settings(known: Known, mode: str) -> CleanupPart:
 
 
 def _after(setting: Setting, known: Known) -> tuple[str, str]:
-    """The value after the clean-up, and why."""
+    """The value after the clean-up, and the reason."""
     if setting.name == _FORWARD:
         return setting.value, "packets between pods and other nodes need it in every mode"
     if setting.name in known.recorded:
@@ -103,7 +103,8 @@ def _after(setting: Setting, known: Known) -> tuple[str, str]:
 
 
 def parse_files(files: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """By setting, value and path. `files`: path and text, in the order of sysctl.d(5). Other lines are ignored."""
+    """For each setting its value and the path. `files` are (path, text) in the order of sysctl.d(5). Other lines are
+    ignored."""
     configured: dict[str, tuple[str, str]] = {}
     for path, text in files:
         for line in text.splitlines():
@@ -117,14 +118,14 @@ def parse_files(files: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
 
 
 def file_order(names: Mapping[str, Iterable[str]]) -> list[str]:
-    """Paths in the order in which they are applied: by name, where a later directory replaces an earlier one's; then FILE.
-    `names`: of each of DIRECTORIES."""
+    """Paths in the order in which they are applied: by name, where a file replaces one of the same name in an earlier
+    directory; FILE comes last. `names` has the file names in each of DIRECTORIES."""
     chosen = {name: f"{directory}/{name}" for directory in DIRECTORIES for name in names.get(directory, ())}
     return [*(chosen[name] for name in sorted(chosen) if name.endswith(".conf")), FILE]
 
 
 def leads_to_loopback(tables: Tables) -> str:
-    """A rule that leads to a loopback address, in a chain that is not kube-proxy's; "" where there is none."""
+    """A rule that leads to a loopback address, in a chain that is not kube-proxy's; "" if there is none."""
     for table in tables.tables:
         for chain in table.chains:
             for rule in chain.rules if not chain.name.startswith("KUBE-") else ():

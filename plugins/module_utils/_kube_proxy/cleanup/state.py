@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The state that a clean-up plans from: what was read of the node, its settings and connections, the rules in use."""
+"""The state from which a clean-up is planned: what was read from the node, its settings and connections, the rules in
+use."""
 
 from __future__ import annotations
 
@@ -39,14 +40,14 @@ _SECONDS = 60
 class CleanupState:
     mode: str
     reading: Reading
-    values: Mapping[str, Optional[str]]  # of settings
-    recorded: Mapping[str, str]  # their values before
-    configured: Mapping[str, tuple[str, str]]  # by files
+    values: Mapping[str, Optional[str]]  # of the settings
+    recorded: Mapping[str, str]  # original values
+    configured: Mapping[str, tuple[str, str]]  # (value, file) in sysctl files
     counters: tuple[str, ...]
     has_conntrack: bool
     connections: tuple[UdpConnection, ...]  # to `former`
     former: frozenset[Key] = frozenset()  # destinations of Services in the stale rules
-    backend: Optional[Backend] = None  # of the rules in use, where there are such connections
+    backend: Optional[Backend] = None  # of the rules in use, if there are such connections
     rules: Mapping[int, Any] = field(default_factory=dict)
     surroundings: Surroundings = Surroundings()
 
@@ -78,7 +79,7 @@ def _setting_files(host: Host) -> Iterator[tuple[str, str]]:
 
 
 def _counters(host: Host) -> tuple[str, ...]:
-    """Names of nfacct objects; none where the tool or the kernel's part is missing."""
+    """The names of nfacct objects; none if the tool or the kernel's support is missing."""
     try:
         listed = host.run(["nfacct", "list"], timeout=_SECONDS, limit=KERNEL_LIMIT).stdout
     except (Unavailable, CommandFailed):
@@ -87,7 +88,7 @@ def _counters(host: Host) -> tuple[str, ...]:
 
 
 def _with_connections(host: Host, state: CleanupState) -> CleanupState:
-    """Read the rules in use, which may be many, only where a connection has one of the former destinations."""
+    """Read the rules in use, which may be many, only if a connection has one of the former destinations."""
     listed, _problem = read_connections(host)
     if not listed:
         return state
@@ -121,7 +122,7 @@ def _version(connection: UdpConnection) -> int:
 
 
 def _former(host: Host, state: CleanupState) -> set[Key]:
-    """Destinations of Services in the stale rules."""
+    """The destinations of Services in the stale rules."""
     destinations: set[Key] = set()
     for (variant, _family), tables in state.reading.tables.items():
         if variant != state.reading.variant:
@@ -147,7 +148,7 @@ def _backend(host: Host, state: CleanupState) -> Backend:
 
 
 def _rules(host: Host, backend: Backend, family: int) -> Any:
-    """The rules, or the error where they cannot be read: connections are then kept."""
+    """The rules, or the error if they cannot be read, in which case connections are kept."""
     try:
         return backend.read(host, family)
     except BallastError as error:
@@ -155,7 +156,7 @@ def _rules(host: Host, backend: Backend, family: int) -> Any:
 
 
 def is_carried(state: CleanupState) -> bool:
-    """Whether rules of the mode in use, kube-proxy's or ours, carry Services after the clean-up."""
+    """Whether rules of the mode in use, kube-proxy's or ours, serve the Services after the clean-up."""
     if state.mode == BALLAST:
         return any(table == SERVICE_PROXY_TABLE for _family, table in state.reading.nft_tables)
     if state.mode == NFTABLES:

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Moves a cluster's kube-proxy from one mode to another, node by node, where a DaemonSet runs it.
+"""Moves a cluster's kube-proxy from one mode to another, node by node, if a DaemonSet runs it.
 
-It runs where an administrator's kubeconfig is. It needs no journal: an annotation of the original DaemonSet records
-which modes have canaries, and the settings before the first.
+It runs on a machine with an administrator's kubeconfig. It needs no journal: an annotation of the original DaemonSet records
+which modes have canaries, and the settings before the first one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from .read import DaemonSetState, api_of, list_pods, list_revisions, node_path, 
 
 _ATTEMPTS = 5
 _PASSES = 3
-_NODE_SECONDS = 180  # for one batch of nodes: the old pods end, the new ones become ready
+_NODE_SECONDS = 180  # for one batch of nodes: the old pods end and the new ones become ready
 
 
 class DaemonSetEngine(BaseEngine[DaemonSetRequest, DaemonSetState, Plan]):
@@ -76,7 +76,7 @@ class DaemonSetEngine(BaseEngine[DaemonSetRequest, DaemonSetState, Plan]):
         ]
 
     def apply(self, plan: Plan, ctx: Context[DaemonSetRequest]) -> Plan:
-        """Repeat until the plan is empty, as others may change objects meanwhile; at most _PASSES times."""
+        """Repeat until the plan is empty, because others may change objects meanwhile; at most _PASSES times."""
         self._changed_by_others = []
         following, done = plan, list[Step]()
         for _pass in range(_PASSES):
@@ -113,7 +113,7 @@ ENGINE = DaemonSetEngine()
 
 @contextmanager
 def _checked_shape() -> Iterator[None]:
-    """A server that is no API server may answer with objects of another shape: an error then, not a traceback."""
+    """A server that is not an API server may return objects of another shape: raise an error instead of a traceback."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -125,7 +125,7 @@ def _finding(error: BallastError, subject: str, *, blocking: bool = False) -> Fi
 
 
 class _Run:
-    """Does the steps. Each computes its object from the API's current one, so that no edit of others is lost."""
+    """Executes steps. Each computes its object from the API's current one, so that no edit by others is lost."""
 
     def __init__(self, desired: DaemonSetRequest, host: Host, progress: Progress, state: DaemonSetState) -> None:
         self._desired = desired
@@ -164,7 +164,7 @@ class _Run:
                 self._progress.done(step.title, "")
 
     def _move(self, nodes: Sequence[str]) -> None:
-        """From the canary to the original, in batches of the size that the original's own strategy allows."""
+        """Move nodes from the canary to the original, in batches of the size that the original's update strategy allows."""
         size = _batch_size(record_of(self._original()).updateStrategy, len(nodes))
         for start in range(0, len(nodes), size):
             batch = nodes[start : start + size]
@@ -227,8 +227,8 @@ class _Run:
         self._edit(step.target, change)
 
     def _settle(self, step: Step) -> None:
-        """Restore the template under OnDelete first. Then label pods that differ from it only in their affinity as made
-        from it, so that the restored strategy restarts none of them."""
+        """First restore the template, still with OnDelete. Then label the pods whose template differs only in affinity as
+        belonging to it, so that the restored strategy does not restart them."""
         self._edit(step.target, for_all_nodes)
 
         daemonset = wait_for_controller(self._desired, self._api, self._host, self._desired.name)
@@ -255,7 +255,7 @@ class _Run:
         self._patch(node_path(node), {"metadata": {"labels": {MODE_LABEL: mode}}})
 
     def _patch(self, path: str, body: Object) -> None:
-        """Without effect where the node or pod is gone."""
+        """Patch an object; no effect if the node or pod is gone."""
         try:
             self._api.patch(path, body, params=MANAGER)
         except PeerError as error:
@@ -277,7 +277,7 @@ class _Run:
         self._edit(path, change)
 
     def _edit(self, path: str, change: Callable[[Object], Object]) -> None:
-        """Compute `change` again from the newer object after a conflict."""
+        """Replace an object; after a conflict, apply `change` again to the newer one."""
         for _attempt in range(_ATTEMPTS):
             current = self._api.get(path)
             if essence(current) != self._seen.get(path, essence(current)) and path not in self.meanwhile:
@@ -297,8 +297,8 @@ class _Run:
 
 
 def _batch_size(strategy: Object, count: int) -> int:
-    """Number of nodes, by maxUnavailable of a RollingUpdate (a number, or a percentage that is rounded up, as the
-    controller does); 1 where the strategy has none."""
+    """The number of nodes, from maxUnavailable of a RollingUpdate (a number, or a percentage that is rounded up, as the
+    controller does); 1 if the strategy has none."""
     text = str((strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1))
     number = text.rstrip("%")
     if not number.isdecimal():

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Errors of a change of kube-proxy's DaemonSets, in one table."""
+"""Messages about changes of kube-proxy's DaemonSets."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from .messages import MESSAGES
 
 CANARY, FINAL, ABSENT = "canary", "final", "absent"
 MODES = ("iptables", "ipvs", "nftables")
-_NAME_MAX = 54  # NAME-nftables is the value of a label, which may have 63 characters
+_NAME_MAX = 54  # NAME-nftables is used as a label value, which may have 63 characters
 
 SPEC: dict[str, Any] = {
     **connection.SPEC,
@@ -36,17 +36,17 @@ SPEC: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class DaemonSetRequest:
-    kubeconfig: str  # "" is as in connection.py
+    kubeconfig: str  # "" as in connection.py
     namespace: str
     name: str
     mode: str
-    config: Mapping[str, Any]  # changes of KubeProxyConfiguration; None removes a key
+    config: Mapping[str, Any]  # changes to KubeProxyConfiguration; None removes a key
     state: str
     context: str = ""
 
     @property
     def canary(self) -> str:
-        """Name of the ConfigMap and the DaemonSet of the mode."""
+        """The name of the mode's ConfigMap and DaemonSet."""
         return f"{self.name}-{self.mode}"
 
     @property

@@ -7,9 +7,9 @@
     original    DaemonSet NAME and ConfigMap NAME, on nodes without the label of a canary's mode
     canary      DaemonSet NAME-MODE and ConfigMap NAME-MODE, on nodes with the label MODE_LABEL: MODE
 
-While there are canaries the original has a node affinity, and the strategy OnDelete: a change of its template under
-RollingUpdate would restart all its pods. The DaemonSet controller removes the pod of a node that no longer matches,
-whatever the strategy (pkg/controller/daemon, podsShouldBeOnNode). An annotation keeps the original affinity and strategy.
+While there are canaries, the original has a node affinity and the strategy OnDelete: with RollingUpdate, a change of its
+template would restart all its pods. The DaemonSet controller removes the pod of a node that no longer matches, whatever the
+strategy (pkg/controller/daemon, podsShouldBeOnNode). An annotation keeps the original affinity and strategy.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from .model import MODES, DaemonSetRequest
 
 Object = dict[str, Any]
 
-RECORD = "ballast.kube/kube-proxy-canaries"  # of the original: `Record`, as JSON
-CANARY_OF = "ballast.kube/kube-proxy-canary-of"  # of a canary's objects: the name of the original
-FORMER = "ballast.kube/kube-proxy-former-config"  # of the original's ConfigMap: `Former`, as JSON
+RECORD = "ballast.kube/kube-proxy-canaries"  # annotation of the original: `Record`, as JSON
+CANARY_OF = "ballast.kube/kube-proxy-canary-of"  # annotation of a canary's objects: the name of the original
+FORMER = "ballast.kube/kube-proxy-former-config"  # annotation of the original's ConfigMap: `Former`, as JSON
 _DIGEST = "ballast.kube/kube-proxy-config"  # of a canary's template: a changed configuration restarts its pods
 CONFIG = "config.conf"
 ON_DELETE: Object = {"type": "OnDelete"}
 _NODES = "requiredDuringSchedulingIgnoredDuringExecution"
 _OURS = (RECORD, CANARY_OF, FORMER)
-_DEFAULT_MODE = "iptables"  # of a configuration without one
-HASH = "controller-revision-hash"  # of a pod: the revision of the template that it was made from
+_DEFAULT_MODE = "iptables"  # if a configuration names none
+HASH = "controller-revision-hash"  # label of a pod: the revision of the template that it was made from
 
 
 @dataclass(frozen=True)
 class Record:
-    """`modes` that have canaries; the original's affinity and updateStrategy before the first of them; `finishing`, the
-    mode that becomes that of all nodes, "" for none."""
+    """`modes` that have canaries; the original's affinity and updateStrategy before the first canary; `finishing`, the mode
+    that is becoming that of all nodes, "" for none."""
 
     modes: tuple[str, ...]
     affinity: Optional[Object]
@@ -57,8 +57,9 @@ class Record:
 
 @dataclass(frozen=True)
 class Former:
-    """The configuration that the original had before `final` gave it another mode: `text`, of `mode`. `written` is the digest of what it was
-    given: where it is another one by now, somebody has edited it since, and the record is of no use."""
+    """The original's configuration before `final` changed its mode: `text`, with mode `mode`. `written` is the digest of the
+    configuration that replaced it: if the current one has another digest, somebody has edited it and the record is
+    obsolete."""
 
     mode: str
     text: str
@@ -66,7 +67,7 @@ class Former:
 
 
 def former_of(config_map: Object) -> Optional[Former]:
-    """None where the configuration is not as `final` left it."""
+    """The record; None if the configuration is not as `final` left it."""
     note = annotations_of(config_map).get(FORMER)
     if note is None:
         return None
@@ -79,8 +80,8 @@ def former_of(config_map: Object) -> Optional[Former]:
 
 
 def finished_map(config_map: Object, canary_text: str, desired: DaemonSetRequest) -> Object:
-    """The original's ConfigMap with the configuration of the canary, whose mode becomes that of all nodes. It keeps what it had before in an
-    annotation, which goes when the mode of that is back."""
+    """The original's ConfigMap with the canary's configuration, whose mode becomes that of all nodes. An annotation keeps
+    the former configuration until its mode is in use again."""
     text = config_map["data"][CONFIG]
     if text == canary_text:
         return config_map
@@ -107,7 +108,7 @@ def _digest_of(text: str) -> str:
 
 
 def record_of(daemonset: Object) -> Record:
-    """From the annotation; without one there are no canaries."""
+    """The record in the annotation; without one there are no canaries."""
     text = annotations_of(daemonset).get(RECORD)
     if text is None:
         return Record((), affinity(daemonset), deepcopy(daemonset["spec"].get("updateStrategy") or {}))
@@ -133,7 +134,8 @@ def affinity(daemonset: Object) -> Optional[Object]:
 
 
 def excluding(original: Optional[Object], modes: Sequence[str]) -> Optional[Object]:
-    """The affinity, without nodes that have the label of one of the modes. Terms are alternatives: each gets that."""
+    """The affinity, extended to exclude nodes with the label of one of the modes. Terms are alternatives, so each is
+    extended."""
     if not modes:
         return deepcopy(original)
     result: Object = {} if original is None else deepcopy(original)
@@ -147,7 +149,7 @@ def excluding(original: Optional[Object], modes: Sequence[str]) -> Optional[Obje
 
 
 def with_canaries(daemonset: Object, modes: Sequence[str], *, finishing: str = "") -> Object:
-    """The original beside canaries of these modes. PeerError where somebody has changed our settings."""
+    """The original next to canaries of these modes. PeerError if somebody has changed our settings."""
     record = _checked_record(daemonset)
     changed = deepcopy(daemonset)
     changed_record = replace(record, modes=tuple(sorted(modes)), finishing=finishing)
@@ -158,7 +160,7 @@ def with_canaries(daemonset: Object, modes: Sequence[str], *, finishing: str = "
 
 
 def for_all_nodes(daemonset: Object) -> Object:
-    """The original with its first template. Strategy and annotation stay, so that no pod restarts."""
+    """The original with its first template. Strategy and annotation are kept, so that no pod restarts."""
     record = _checked_record(daemonset)
     restored = deepcopy(daemonset)
     _set_affinity(restored, record.affinity)
@@ -176,7 +178,7 @@ def without_canaries(daemonset: Object) -> Object:
 
 
 def canary_set(daemonset: Object, config_map: Object, desired: DaemonSetRequest) -> Object:
-    """The DaemonSet of the mode, copied from the original; `config_map` is that of the mode."""
+    """The mode's DaemonSet, copied from the original; `config_map` is that of the mode."""
     original = without_canaries(daemonset) if RECORD in annotations_of(daemonset) else daemonset
     spec: Object = deepcopy(original["spec"])
     template = spec["template"]
@@ -201,7 +203,8 @@ def canary_set(daemonset: Object, config_map: Object, desired: DaemonSetRequest)
 
 
 def canary_map(config_map: Object, desired: DaemonSetRequest) -> Object:
-    """The ConfigMap of the mode, copied from the original; where that has left the mode, with the configuration that it had in it."""
+    """The mode's ConfigMap, copied from the original. If the original used this mode before, it gets the configuration of
+    that time."""
     data = dict(config_map["data"])
     former = former_of(config_map)
     text = former.text if former is not None and former.mode == desired.mode else data[CONFIG]
@@ -210,7 +213,7 @@ def canary_map(config_map: Object, desired: DaemonSetRequest) -> Object:
 
 
 def check_shape(daemonset: Object, config_map: Object, desired: DaemonSetRequest) -> None:
-    """PeerError where the objects do not have kubeadm's form: a copy of them might then not work."""
+    """PeerError if the objects do not have kubeadm's form, since a copy of them might not work."""
     spec = daemonset["spec"]
     volumes = spec["template"]["spec"].get("volumes") or []
     reason = ""
@@ -233,7 +236,7 @@ def essence(item: Object) -> Object:
     """The fields that people set, without those of the API server and controllers."""
     spec = deepcopy(item.get("spec"))
     if isinstance(spec, dict) and isinstance(spec.get("template"), dict):
-        spec["template"]["metadata"].pop("creationTimestamp", None)  # null, in answers of versions before 1.35
+        spec["template"]["metadata"].pop("creationTimestamp", None)  # null in responses of versions before 1.35
     ours = {name: text for name, text in annotations_of(item).items() if name in _OURS}
     return {"labels": item["metadata"].get("labels") or {}, "ours": ours, "spec": spec, "data": item.get("data")}
 
@@ -243,7 +246,7 @@ def is_canary_of(item: Object, desired: DaemonSetRequest) -> bool:
 
 
 def without_affinity(template: Object) -> Object:
-    """A template, or the copy in a ControllerRevision, without the fields that do not matter to a running pod."""
+    """A template, or the copy in a ControllerRevision, without the fields that do not affect a running pod."""
     result = deepcopy(template)
     result.pop("$patch", None)
     result["spec"].pop("affinity", None)
@@ -252,7 +255,7 @@ def without_affinity(template: Object) -> Object:
 
 
 def _checked_record(daemonset: Object) -> Record:
-    """Check that our settings are as we left them, or still the original ones, where a run ended early."""
+    """Check that our settings are as we left them, or still the original ones if a run ended early."""
     record = record_of(daemonset)
     if RECORD not in annotations_of(daemonset):
         return record
@@ -276,7 +279,7 @@ def _set_affinity(daemonset: Object, new_affinity: Optional[Object]) -> None:
 
 
 def _own_labels(daemonset: Object, desired: DaemonSetRequest) -> dict[str, str]:
-    """Labels of the canary's pods, which the original's selector does not match."""
+    """The labels of the canary's pods, which the original's selector does not match."""
     return dict.fromkeys(daemonset["spec"]["selector"]["matchLabels"], desired.canary)
 
 

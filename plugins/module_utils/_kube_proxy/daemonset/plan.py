@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From what there is to what is asked for, as steps. Pure.
+"""Plans the steps from the present to the desired state. Pure.
 
-    canary      ConfigMap and DaemonSet of the mode; then the original leaves nodes with the mode's label to it
+    canary      ConfigMap and DaemonSet of the mode are created; then the original leaves nodes with the mode's label to them
     final       the original's ConfigMap gets the mode; node by node, its DaemonSet takes over from the canary's: a node that
-                loses the label is left by the one and entered by the other. Then what the canary had goes, the original's
-                template is as it was, its pods are told to be of it, and the nodes have the label again
-    absent      the original is as it was, and what the canary had goes
+                loses the label moves from one to the other. Then the canary's objects are removed, the original's template
+                is restored, its pods are labeled as belonging to it, and the nodes get their label back
+    absent      the original is restored, and the canary's objects are removed
 
-Every step may be the last that a run did: the next plan begins with what is there.
+A run may end after any step: the next plan starts from what exists.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Step:
     kind: str
     verb: str  # "make", "change" or "remove"
     title: str
-    target: str  # path of the object
+    target: str  # API path of the object
     before: str = ""
     after: str = ""
 
@@ -64,7 +64,7 @@ class Plan:
 
 
 def plan(desired: DaemonSetRequest, state: DaemonSetState) -> Plan:
-    """PeerError where the change would leave a node without kube-proxy, or move a node without its operator's intent."""
+    """PeerError if the change would leave a node without kube-proxy, or move a node against its operator's intent."""
     check_shape(state.daemonset, state.config_map, desired)
     record = record_of(state.daemonset)
     if desired.state != FINAL and record.finishing:
@@ -111,7 +111,7 @@ def _final(desired: DaemonSetRequest, state: DaemonSetState) -> list[Step]:
         for name in sorted({pod.node for pod in state.canary_pods} | _nodes_to_label(state, desired))
     ]
     if state.canary_set is None:
-        moves = []  # the nodes have moved already, and keep their labels
+        moves = []  # the nodes have been moved already, and keep their labels
         shared = state.daemonset
     return [
         *_put(SHARE, path, state.daemonset, shared),
@@ -141,7 +141,7 @@ def _absent(desired: DaemonSetRequest, state: DaemonSetState) -> list[Step]:
 
 
 def _remove_leftover(desired: DaemonSetRequest, state: DaemonSetState) -> list[Step]:
-    """Where all nodes have the mode already: remove what a run that ended early left."""
+    """Remove what a run that ended early left, if all nodes have the mode already."""
     text = state.config_map["data"][CONFIG]
     mode = str(parse_config(text, path=f"{CONFIG} of ConfigMap {desired.name}").get("mode") or "")
     if mode != desired.mode or state.canary_set is not None:
@@ -150,8 +150,8 @@ def _remove_leftover(desired: DaemonSetRequest, state: DaemonSetState) -> list[S
 
 
 def _check_moved(desired: DaemonSetRequest, state: DaemonSetState) -> None:
-    """Check that kube-proxy is ready in the mode on every node. The DaemonSet controller's counts decide, since only it
-    knows which nodes the DaemonSets are for."""
+    """Check that kube-proxy is ready in this mode on every node. The DaemonSet controller's counts decide, since only the
+    controller knows which nodes the DaemonSets are for."""
     left = {pod.node for pod in state.pods}
     if left or count_scheduled(state.daemonset) != 0:
         nodes = left or {name for name, mode in state.labels.items() if mode != desired.mode}
@@ -183,7 +183,7 @@ def _remove(kind: str, path: str, before: Optional[Object]) -> list[Step]:
 
 
 def _text(item: Optional[Object]) -> str:
-    """The fields that we change. The kubeconfig beside the configuration is not shown, as it may hold a token."""
+    """The fields that we change. The kubeconfig next to the configuration is not shown, because it may contain a token."""
     if item is None:
         return ""
     if "data" in item:

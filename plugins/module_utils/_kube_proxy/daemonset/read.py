@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads kube-proxy's objects from the API: both DaemonSets, their ConfigMaps, their pods, and the labels of the nodes."""
+"""Reads kube-proxy's objects from the API: both DaemonSets, their ConfigMaps and pods, and the labels of the nodes."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ class Pod:
     node: str
     hash: str
     ready: bool  # and not terminating
-    why: str  # it is not ready
+    why: str  # why it is not ready
 
 
 @dataclass(frozen=True)
 class DaemonSetState:
-    """`config_map` and `daemonset` are the original's. Of the mode's canary some objects may be missing."""
+    """`config_map` and `daemonset` are the original's. Objects of the canary may be missing."""
 
     config_map: Object
     daemonset: Object
     canary_map: Optional[Object]
     canary_set: Optional[Object]
-    pods: tuple[Pod, ...]  # of the original
+    pods: tuple[Pod, ...]  # the original's
     canary_pods: tuple[Pod, ...]
-    labels: Mapping[str, str]  # of each node, the mode that its label names; "" for none
+    labels: Mapping[str, str]  # for each node, the mode in its label; "" for none
 
 
 def api_of(desired: DaemonSetRequest, host: Host) -> Api:
@@ -86,8 +86,8 @@ def read_original(desired: DaemonSetRequest, api: Api) -> Object:
 
 
 def wait_for_controller(desired: DaemonSetRequest, api: Api, host: Host, name: str) -> Optional[Object]:
-    """The DaemonSet of that name; None where there is none. Waits until the controller has counted its nodes: before,
-    its status and its pods are those of the former template."""
+    """The DaemonSet of that name; None if there is none. Waits until the controller has counted its nodes: before that, its
+    status and pods reflect the former template."""
     daemonset: Optional[Object] = None
 
     def is_seen() -> bool:
@@ -111,7 +111,7 @@ def list_pods(desired: DaemonSetRequest, api: Api, daemonset: Object) -> tuple[P
 
 
 def count_scheduled(daemonset: Object) -> Optional[int]:
-    """The number of nodes that it is for; None until the controller has seen its newest version."""
+    """The number of nodes that the DaemonSet is for; None until the controller has processed its newest version."""
     status = daemonset.get("status") or {}
     if status.get("observedGeneration", 0) < daemonset["metadata"].get("generation", 0):
         return None
@@ -119,7 +119,7 @@ def count_scheduled(daemonset: Object) -> Optional[int]:
 
 
 def list_revisions(desired: DaemonSetRequest, api: Api, daemonset: Object) -> list[Object]:
-    """The DaemonSet's ControllerRevisions (its templates so far), the newest first."""
+    """The DaemonSet's ControllerRevisions (its templates so far), newest first."""
     uid = daemonset["metadata"].get("uid")
     listed = api.list(desired.revisions_path).items
     own = [revision for revision in listed if any(row.get("uid") == uid for row in _owners(revision))]
@@ -157,7 +157,7 @@ def _owners(item: Object) -> list[Any]:
 
 
 def _check(item: Object, desired: DaemonSetRequest) -> Object:
-    """PeerError where a part that we read is no object, as no API server answers."""
+    """PeerError if a part that we read is not an object, which no API server would return."""
     spec = item.get("spec", {"selector": {}, "template": {"metadata": {}, "spec": {}}})
     parts = [item.get("metadata"), spec]
     if isinstance(spec, dict):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The input of the preflight checks: the change, and facts of the node, read once. The checks are pure (rules.py)."""
+"""The input of the preflight checks: the change, and facts about the node, read once. The checks are pure (rules.py)."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from .versions import Version, parse_version
 
 SERVICE, DAEMONSET = "service", "daemonset"
 DEPLOYMENTS = (SERVICE, DAEMONSET)
-NEWER_NFT: Version = (1, 1, 3)  # what it and later versions write with sets makes an older nft crash
+NEWER_NFT: Version = (1, 1, 3)  # since this version, sets are written in a form that crashes older versions
 _SECONDS = 60
 _SOCKETS = (("TCP", "/proc/net/tcp"), ("TCP", "/proc/net/tcp6"), ("UDP", "/proc/net/udp"), ("UDP", "/proc/net/udp6"))
 _IPTABLES_TOOLS = ("iptables", "iptables-save", "iptables-restore")
 _NFT_VERSION = re.compile(r"nftables (v\S+)")
-# Tools that the node needs. Every change needs nft for the takeover table; a kube-proxy in a pod has the rest in its image.
+# Tools that the node needs. Every change needs nft for the takeover table; the image of a kube-proxy in a pod has the rest.
 _TOOLS: Mapping[str, tuple[str, ...]] = {
     NFTABLES: (),
     IPTABLES: _IPTABLES_TOOLS,
@@ -50,68 +50,68 @@ _TOOLS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class ModeChange:
-    """The change, and what is known of kube-proxy and the cluster."""
+    """The change, and what is known about kube-proxy and the cluster."""
 
-    from_mode: str  # in effect now; "" where kube-proxy has not run yet
+    from_mode: str  # in effect now; "" if kube-proxy has not run yet
     to_mode: str
-    config: Mapping[str, Any]  # KubeProxyConfiguration now
+    config: Mapping[str, Any]  # the present KubeProxyConfiguration
     new_config: Mapping[str, Any]  # after the change
-    is_ours: bool = False  # whether our service proxy serves after the change, in the place of kube-proxy
-    kube_proxy_version: str = ""  # of the kube-proxy that would start, as in "v1.36.4"; "": not known
+    is_ours: bool = False  # whether our service proxy replaces kube-proxy in the change
+    kube_proxy_version: str = ""  # of the kube-proxy that would start, such as "v1.36.4"; "": unknown
     deployment: str = SERVICE
     node_name: str = ""
-    snapshot: Optional[object] = None  # a `v1 List`; None: not known
-    metrics: str = ""  # of the kube-proxy that runs now, in the Prometheus text format; "": not known
-    api_server: str = ""  # its URL in the kubeconfig; "": not known
+    snapshot: Optional[object] = None  # a `v1 List`; None: unknown
+    metrics: str = ""  # of the kube-proxy that runs now, in Prometheus text format; "": unknown
+    api_server: str = ""  # its URL in the kubeconfig; "": unknown
 
 
 @dataclass(frozen=True)
 class Facts:
-    """An empty field means that nothing is there; but for `views` (no snapshot was given) and what `unread` lists."""
+    """An empty field means that there is none, except for `views` (no snapshot was given) and what `unread` lists."""
 
     change: ModeChange
-    kernel: Optional[Version] = None  # None: not known
+    kernel: Optional[Version] = None  # None: unknown
     distribution: Distribution = UNKNOWN
-    nft: Optional[Version] = None  # of the node; None: not there, or not known
+    nft: Optional[Version] = None  # the node's; None: not installed or unknown
     missing_tools: tuple[str, ...] = ()
-    missing_packages: tuple[str, ...] = ()  # that our service proxy needs, where it is to serve
-    has_ipvsadm: bool = False  # by which virtual servers are made again (../ipvs_connections.py)
-    modules: Mapping[str, str] = field(default_factory=dict)  # name: state, of those that the new mode needs
-    refused_statements: tuple[str, ...] = ()  # of kube-proxy's rules, by the kernel
-    refused_rules: tuple[str, ...] = ()  # of the takeover table, compiled from the snapshot
+    missing_packages: tuple[str, ...] = ()  # that our service proxy needs, if it is to serve
+    has_ipvsadm: bool = False  # used to recreate virtual servers (../ipvs_connections.py)
+    modules: Mapping[str, str] = field(default_factory=dict)  # the state, by name, of modules that the new mode needs
+    refused_statements: tuple[str, ...] = ()  # statements of kube-proxy's rules that the kernel refuses
+    refused_rules: tuple[str, ...] = ()  # rules of the takeover table, compiled from the snapshot
     has_ipv6: bool = True
-    tables_with_sets: tuple[str, ...] = ()  # of other programs; only where nft is from NEWER_NFT on
+    tables_with_sets: tuple[str, ...] = ()  # other programs' tables; only with nft NEWER_NFT or later
     closed: tuple[Closed, ...] = ()
     kube_chain_rules: tuple[KubeChainRule, ...] = ()
     foreign: Mapping[int, NodeRules] = field(
         default_factory=dict
-    )  # by family: rules that may translate, of all programs
+    )  # by family: the rules of all programs that may translate
     firewalld: tuple[str, ...] = ()
     flushing_files: tuple[str, ...] = ()
     portmaps: tuple[Portmap, ...] = ()
     agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     links: Links = ()
     routes: tuple[Route, ...] = ()
-    address_users: tuple[User, ...] = ()  # who has addresses near this node, beside the Nodes
-    virtual_servers: Mapping[Key, int] = field(default_factory=dict)  # with their connections
-    listeners: tuple[tuple[str, int, str], ...] = ()  # address, port and protocol
-    views: Mapping[int, FamilyView] = field(default_factory=dict)  # empty: no snapshot was given
+    address_users: tuple[User, ...] = ()  # who uses addresses near this node, besides the Nodes
+    virtual_servers: Mapping[Key, int] = field(default_factory=dict)  # with their number of connections
+    listeners: tuple[tuple[str, int, str], ...] = ()  # (address, port, protocol)
+    views: Mapping[int, FamilyView] = field(default_factory=dict)  # empty if no snapshot was given
     before: Mapping[int, RuleConfig] = field(default_factory=dict)  # by family, for the old mode
     after: Mapping[int, RuleConfig] = field(default_factory=dict)  # for the new mode
-    padded_ranges: tuple[str, ...] = ()  # loadBalancerSourceRanges with blanks at an end
-    unread: tuple[tuple[str, str], ...] = ()  # what could not be read, and why
+    padded_ranges: tuple[str, ...] = ()  # loadBalancerSourceRanges with leading or trailing blanks
+    unread: tuple[tuple[str, str], ...] = ()  # (what, why): what could not be read
 
     @property
     def version(self) -> Optional[Version]:
-        """kube-proxy's; None where it is not known."""
+        """kube-proxy's version; None if unknown."""
         return parse_version(self.change.kube_proxy_version)
 
     def count_of(self, metric: str) -> Optional[float]:
-        """kube-proxy's count since its start; None where its metrics do not have it."""
+        """kube-proxy's count since its start; None if its metrics do not have it."""
         return total(parse_exposition(self.change.metrics, [metric]), metric)
 
     def gate(self, name: str) -> Optional[bool]:
-        """A feature gate after the change; None where it is not set."""
+        """A feature gate after the change; None if it is not set."""
         return gate(self.change.new_config, name)
 
     def addresses_of(self, link: str) -> tuple[str, ...]:
@@ -124,8 +124,8 @@ def gate(config: Mapping[str, Any], name: str) -> Optional[bool]:
 
 
 def read_facts(host: Host, change: ModeChange) -> Facts:
-    """Changes nothing. UserError for an invalid snapshot or new configuration; `unread` gets a current configuration that
-    is not understood, and all else that cannot be read."""
+    """Read the facts, changing nothing. UserError for an invalid snapshot or new configuration. A current configuration that
+    is not understood is added to `unread`, as is everything else that cannot be read."""
     with pause_collection():
         return _read_facts(host, change)
 
@@ -205,7 +205,8 @@ def _configs(config: Mapping[str, Any], mode: str, views: Mapping[int, FamilyVie
 def _current_configs(
     change: ModeChange, views: Mapping[int, FamilyView], unread: list[tuple[str, str]]
 ) -> Mapping[int, RuleConfig]:
-    """Of the current configuration. kube-proxy runs with it, so what we do not understand is no input error."""
+    """The rule settings of the current configuration. kube-proxy runs with it, so what we do not understand is no input
+    error."""
     if change.from_mode not in BACKENDS:
         return {}
     try:
@@ -220,7 +221,7 @@ def _current_configs(
 def _takeover_configs(
     change: ModeChange, views: Mapping[int, FamilyView], after: Mapping[int, RuleConfig]
 ) -> Mapping[int, RuleConfig]:
-    """Of the takeover table, which answers as the old mode; where that one is not known, as the new one."""
+    """The rule settings of the takeover table, which behaves like the old mode, or, if that is unknown, like the new one."""
     known = {key: value for key, value in change.config.items() if key in KEYS}
     try:
         return _configs(takeover_config(known, change.from_mode), NFTABLES, views)
@@ -246,7 +247,7 @@ def _nft_version(host: Host, unread: list[tuple[str, str]]) -> Optional[Version]
     try:
         said = host.run(["nft", "--version"], timeout=_SECONDS).stdout.strip()
     except Unavailable:
-        return None  # the missing tools include it
+        return None  # it is one of the missing tools
     except BallastError as error:
         unread.append(("the version of nft", error.text))
         return None
@@ -274,7 +275,7 @@ def _listeners(host: Host) -> Iterator[tuple[str, int, str]]:
 
 
 def _padded_ranges(snapshot: object) -> Iterator[str]:
-    """parse_snapshot has checked the snapshot: an item of another form has no such ranges."""
+    """An item of another form has no such ranges: parse_snapshot has checked the snapshot."""
     for item in rows_in(snapshot, "items"):
         ranges = mapping_in(item, "spec").get("loadBalancerSourceRanges")
         for source_range in ranges if isinstance(ranges, list) else []:

@@ -27,7 +27,7 @@ def forwarding_closed(facts: Facts) -> Sequence[str]:
 
 
 def input_closed(facts: Facts) -> Sequence[str]:
-    """The old mode's rules accept health checks of load balancers, and nothing else."""
+    """The old mode's rules accept only health checks of load balancers."""
     ports = sorted(
         {
             service.health_check_node_port
@@ -76,7 +76,7 @@ def foreign_translations_changed(facts: Facts) -> Sequence[str]:
 
 
 def _in_chains_that_go(facts: Facts, *, inside: bool) -> Sequence[str]:
-    """Rules in chains of the old mode that the new mode lacks."""
+    """Rules in chains of the old mode that the new mode does not have."""
     before, after = foreign_programs.LAYOUTS[facts.change.from_mode], foreign_programs.LAYOUTS[facts.change.to_mode]
     return [
         rule.shown
@@ -96,7 +96,7 @@ def portmap_mark_chain(facts: Facts) -> Sequence[str]:
 
 
 def node_local_dns(facts: Facts) -> Sequence[str]:
-    """Where it answers on a Service's address; on its own link-local address it needs no rules."""
+    """NodeLocal DNSCache on the address of a Service. On its own link-local address it needs no rules."""
     if foreign_programs.NODE_LOCAL_DNS not in facts.agents:
         return []
     cluster_ips = {
@@ -126,7 +126,7 @@ def antrea(facts: Facts) -> Sequence[str]:
 
 
 def kube_router(facts: Facts) -> Sequence[str]:
-    """Empty where its Service proxy runs too: kube_router_proxy reports that."""
+    """Empty if kube-router's service proxy runs too: kube_router_proxy reports that."""
     return [] if kube_router_proxy(facts) else _agent(facts, foreign_programs.KUBE_ROUTER)
 
 

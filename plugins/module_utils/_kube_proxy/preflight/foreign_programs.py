@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads what other programs have on a node that matters to a change of mode: firewalls, rules in kube-proxy's chains,
-traces of network agents, CNI configurations. Only the functions `read_...` and `tables_with_sets` use the host."""
+"""Reads what matters to a change of mode about other programs on a node: firewalls, rules in kube-proxy's chains, traces of
+network agents, CNI configurations. Only the functions `read_...` and `tables_with_sets` use the host."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ FORWARD, INPUT = "forward", "input"
 LAYOUTS: Mapping[str, Layout] = {IPTABLES: IPTABLES_LAYOUT, IPVS: IPVS_LAYOUT, NFTABLES: Layout(frozenset())}
 _EITHER = Layout(IPTABLES_LAYOUT.chains | IPVS_LAYOUT.chains, IPTABLES_LAYOUT.prefixes)
 _CNI = "/etc/cni/net.d"
-_NFTABLES_FILES = ("/etc/nftables.conf", "/etc/sysconfig/nftables.conf")  # of Debian, of Fedora
+_NFTABLES_FILES = ("/etc/nftables.conf", "/etc/sysconfig/nftables.conf")  # of Debian and Fedora
 _CONNTRACK_PRIORITY = -200
 _FLUSH = re.compile(r"^\s*flush\s+ruleset\b", re.MULTILINE)
 _FIREWALLD = "/etc/firewalld/firewalld.conf"
 _FLUSH_ALL = re.compile(r"^\s*FlushAllOnReload\s*=\s*(\w+)", re.MULTILINE)
-_IGNORED = ("counter", "log", "comment")  # statements of a rule that decide nothing
+_IGNORED = ("counter", "log", "comment")  # statements that decide nothing
 
-Rulesets = Mapping[tuple[str, int], Tables]  # of iptables, by variant and family
+Rulesets = Mapping[tuple[str, int], Tables]  # iptables rules by (variant, family)
 
 
 @dataclass(frozen=True)
 class Closed:
-    """A base chain that drops what none of its rules accepts."""
+    """A base chain that drops everything that none of its rules accepts."""
 
     where: str  # for the operator
     hook: str  # FORWARD or INPUT
     lets_services_pass: bool  # it has a rule that accepts every translated connection
-    insert: str  # the command that inserts a rule into it, but for the rule
+    insert: str  # the command that inserts a rule into it, without the rule itself
 
     @property
     def is_nft(self) -> bool:
@@ -71,19 +71,19 @@ class Closed:
 
 @dataclass(frozen=True)
 class KubeChainRule:
-    """A rule of another program that jumps to a chain of kube-proxy's, or is in one."""
+    """A rule of another program that jumps to a chain of kube-proxy, or is in one."""
 
     table: str
     kube_chain: str
-    inside: bool  # the rule is in the chain
+    inside: bool  # the rule is in that chain
     shown: str
 
 
 @dataclass(frozen=True)
 class Portmap:
     path: str
-    mark_chain: str  # externalSetMarkChain; "" where it is not set
-    backend: str  # "" where it is not set
+    mark_chain: str  # externalSetMarkChain; "" if not set
+    backend: str  # "" if not set
 
 
 # iptables
@@ -118,7 +118,7 @@ def _accepts_translated(rule: Rule) -> bool:
 
 
 def kube_chain_rules(rulesets: Rulesets) -> Iterator[KubeChainRule]:
-    """For the chains of iptables and ipvs. A rule that equals one of kube-proxy's counts as kube-proxy's."""
+    """Such rules in the chains of modes iptables and ipvs. A rule equal to one of kube-proxy's counts as kube-proxy's."""
     for (variant, family), tables in rulesets.items():
         own = restore.select_own(tables, _EITHER)
         for table in tables.tables:
@@ -145,7 +145,8 @@ class NftReading:
 
 
 def read_nftables(host: Host, rulesets: Rulesets, unread: list[tuple[str, str]]) -> NftReading:
-    """Skips tables that iptables has listed. Lists chains first: to list tables, nft 1.0.6 fetches every element."""
+    """Read nftables, without tables that iptables shows. Lists chains first, because to list tables nft 1.0.6 fetches every
+    element."""
     try:
         chains = _list(host.run(["nft", "-j", "list", "chains"], timeout=SECONDS, limit=KERNEL_LIMIT).stdout, "chain")
         names = host.run(["nft", "list", "chains"], timeout=SECONDS, limit=KERNEL_LIMIT).stdout
@@ -173,7 +174,7 @@ def read_nftables(host: Host, rulesets: Rulesets, unread: list[tuple[str, str]])
 
 
 def select_translating(ruleset: Ruleset, rulesets: Rulesets) -> dict[int, NodeRules]:
-    """By family, the rules that may translate packets or keep conntrack from them."""
+    """By family, the rules that may translate packets or exclude them from conntrack."""
     return {
         of: NodeRules(
             Ruleset({key: table for key, table in ruleset.tables.items() if key[0] in (name, "inet")}),
@@ -184,7 +185,7 @@ def select_translating(ruleset: Ruleset, rulesets: Rulesets) -> dict[int, NodeRu
 
 
 def _may_translate(chain: Mapping[str, Any]) -> bool:
-    """Whether packets to Services pass it before their translation, and it may translate them or end conntrack's work."""
+    """Whether packets to Services pass the chain before translation and it may translate them or bypass conntrack."""
     priority = chain.get("prio")
     is_raw = isinstance(priority, int) and priority < _CONNTRACK_PRIORITY
     return chain.get("hook") in ("prerouting", "output") and (chain.get("type") == "nat" or is_raw)
@@ -201,7 +202,7 @@ def _is_skipped(family: str, table: str, rulesets: Rulesets) -> bool:
 
 
 def _list(text: str, kind: str) -> list[Mapping[str, Any]]:
-    """All objects of a kind in the output of `nft -j list ...`; empty for another form."""
+    """All objects of a kind in the output of `nft -j list ...`; empty for any other text."""
     try:
         document = parse_json(text)
     except ValueError:
@@ -214,7 +215,7 @@ def _list(text: str, kind: str) -> list[Mapping[str, Any]]:
 def closed_in_table(
     chains: Iterable[Mapping[str, Any]], rules: Sequence[Mapping[str, Any]], *, table: str
 ) -> Iterator[Closed]:
-    """`chains` and `rules` as libnftables-json(5) has them."""
+    """`chains` and `rules` are in the form of libnftables-json(5)."""
     for chain in chains:
         own = [_deciding(rule.get("expr")) for rule in rules if rule.get("chain") == chain.get("name")]
         drops = any(len(statements) == 1 and set(statements[0]) & {"drop", "reject"} for statements in own)
@@ -243,7 +244,7 @@ def _is_dnat_match(statements: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def tables_with_sets(host: Host) -> tuple[str, ...]:
-    """Other programs' tables that have sets or maps. Only with nft 1.1.3 or later: older ones fetch every element."""
+    """Tables of other programs that have sets or maps. Requires nft 1.1.3 or later: older ones fetch every element."""
     try:
         names = [
             f"{row.get('family')} {row.get('table')}"
@@ -262,7 +263,7 @@ def tables_with_sets(host: Host) -> tuple[str, ...]:
 
 
 def read_firewalld(host: Host, tables: Sequence[str]) -> tuple[str, ...]:
-    """Why we expect that firewalld runs and removes all rules at a reload, its default; empty where it does not."""
+    """Why firewalld is expected to run and to flush all rules on reload, which is its default; empty if it is not."""
     running = "inet firewalld" in tables or (
         host.is_systemd()
         and host.run(["systemctl", "is-active", "firewalld"], timeout=SECONDS, check=False).stdout.strip() == "active"
@@ -299,12 +300,12 @@ _LINKS = {
     "kube-dummy-if": KUBE_ROUTER_PROXY,
     "nodelocaldns": NODE_LOCAL_DNS,
 }
-_CHAINS = (("cali-", CALICO), ("CILIUM_", CILIUM), ("ANTREA-", ANTREA))  # how names of chains of iptables begin
+_CHAINS = (("cali-", CALICO), ("CILIUM_", CILIUM), ("ANTREA-", ANTREA))  # prefixes of the names of iptables chains
 _TABLES = {"ip calico": CALICO_NFTABLES, "ip6 calico": CALICO_NFTABLES}
 
 
 def agents(rulesets: Rulesets, links: Links, tables: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """By agent, its traces on the node."""
+    """The traces on the node of each agent."""
     traces_of: dict[str, list[str]] = {}
     for name, _addresses in links:
         if name in _LINKS:
@@ -340,7 +341,7 @@ def read_portmaps(host: Host, unread: list[tuple[str, str]]) -> tuple[Portmap, .
 
 
 def parse_portmaps(text: str, *, path: str) -> Iterator[Portmap]:
-    """From a CNI configuration of one plugin or a list of them. ValueError where it is none."""
+    """The portmap plugins in a CNI configuration of one plugin or a list. ValueError if it is not one."""
     document = parse_json(text)
     if not isinstance(document, dict):
         raise ValueError("it is no object")

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Rules of other programs that take packets to Services, in the mode of now and in the new one. Pure.
+"""Rules of other programs that take packets to Services, in the present mode and in the new one. Pure.
 
-The rules of other programs are as they are on the node. kube-proxy's are compiled from the snapshot, for the Services that
-those rules may meet; in mode iptables or ipvs now, those of iptables are the kernel's, as their place decides. In a new
-mode iptables or ipvs, kube-proxy puts its jumps above all other rules.
+The rules of other programs are those on the node. kube-proxy's are compiled from the snapshot, for the Services that those
+rules may affect; if the present mode is iptables or ipvs, its iptables rules are read from the kernel, because their
+position matters. If the new mode is iptables or ipvs, kube-proxy inserts its jumps above all other rules.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from ..._rules.node_rules import NodeRules
 from ..._rules.packet import Answer, Surroundings
 from .facts import Facts
 
-_Key = tuple[str, str]  # place and text of a rule
+_Key = tuple[str, str]  # (place, text) of a rule
 _SERVED = "as the Service says"
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a rule takes before and after; None where it takes nothing."""
+    """What a rule takes before and after; None if it takes nothing."""
 
     before: Optional[Taken]
     after: Optional[Taken]
@@ -49,7 +49,7 @@ class Change:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The rule, and what it does; findings cut longer lines."""
+        """The rule, and what it does; findings shorten longer lines."""
         taken = self.after or self.before
         if taken is None:
             return ()
@@ -80,7 +80,7 @@ def _show(answer: Answer) -> str:
 
 
 def find_changes(facts: Facts) -> list[Change]:
-    """Of every rule that takes packets to Services, before or after."""
+    """The change of every rule that takes packets to Services before or after."""
     surroundings = surroundings_with(facts.links)
     changes: list[Change] = []
     for family, view in facts.views.items():

@@ -4,8 +4,8 @@
 
 """What the node's kernel supports: its modules, and rules that it checks without loading them.
 
-`nft --check` decides: the kernel checks a rule as if to load it, and loads the modules for that. Lists of modules explain
-a refusal, and replace the check where nft is missing.
+`nft --check` decides: the kernel checks a rule as if to load it, and loads the necessary modules. Lists of modules explain a
+refusal, and replace the check if nft is missing.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ..._rules.nftables.backend import Nftables
 
 LOADED, BUILT_IN, LOADABLE, ABSENT, UNKNOWN = "loaded", "built in", "loadable", "absent", "not known"
 IPVS_LISTING = "/proc/net/ip_vs"
-IPVS_MODULES = ("ip_vs", "ip_set", "dummy")  # and one of the scheduler: ip_vs_rr
+IPVS_MODULES = ("ip_vs", "ip_set", "dummy")  # and one for the scheduler, such as ip_vs_rr
 _SECONDS = 300
 _TABLE = join_name("preflight")
 
 
 class Probe(NamedTuple):
-    """A statement in kube-proxy's nftables rules. `{family}` is ipv4 or ipv6, `{target}` an address and a port."""
+    """A statement of kube-proxy's nftables rules. `{family}` is ipv4 or ipv6, `{target}` an address and a port."""
 
     module: str
     chain: str
@@ -60,7 +60,7 @@ def refused_statements(host: Host, families: Iterable[int], modules: Mapping[str
 
 
 def _refusals(host: Host, family: int, modules: Mapping[str, str]) -> Iterator[str]:
-    """Checks all statements at once first, as most kernels refuse none."""
+    """Checks all statements at once first, because most kernels refuse none."""
     try:
         if not _problem(host, _probe_text(family, PROBES)):
             return
@@ -78,7 +78,7 @@ def _refusals(host: Host, family: int, modules: Mapping[str, str]) -> Iterator[s
 
 
 def _problem(host: Host, text: str) -> str:
-    """The first line of nft's error; "" where nft accepts the text."""
+    """The first line of nft's error; "" if nft accepts the text."""
     try:
         host.run(["nft", "--check", "-f", "-"], stdin=text.encode(), timeout=_SECONDS)
     except CommandFailed as failed:
@@ -109,10 +109,10 @@ def _states(names: Iterable[str], modules: Mapping[str, str]) -> str:
 def refused_rules(
     host: Host, views: Mapping[int, FamilyView], configs: Mapping[int, RuleConfig], families: Iterable[int]
 ) -> tuple[str, ...]:
-    """A line for each family whose takeover table, compiled from the snapshot, nft or the kernel refuses. Empty without
-    nft."""
+    """A line for each family whose takeover table, compiled from the snapshot, is refused by nft or the kernel. Empty
+    without nft."""
     refusals = []
-    backend = Nftables(_TABLE, priority_offset=-1, dscp_bypass=True)  # as the takeover table
+    backend = Nftables(_TABLE, priority_offset=-1, dscp_bypass=True)  # the same options as the takeover table
     for family in families:
         if family not in configs:
             continue
@@ -136,8 +136,8 @@ def nftables_modules() -> tuple[str, ...]:
 
 
 def read_modules(host: Host, release: str, names: Iterable[str]) -> dict[str, str]:
-    """The state of each module. Without /lib/modules/RELEASE no module can be loaded, and only of ip_vs, which shows in
-    /proc, it is known whether it is built in."""
+    """The state of each module. Without /lib/modules/RELEASE no module can be loaded, and whether one is built in is known
+    only for ip_vs, which is visible in /proc."""
     root = f"/lib/modules/{release}"
     known = host.stat(root) is not None
     loaded = parse_modules(_text(host, "/proc/modules"))
@@ -158,12 +158,13 @@ def read_modules(host: Host, release: str, names: Iterable[str]) -> dict[str, st
 
 
 def parse_modules(text: str) -> frozenset[str]:
-    """The names in /proc/modules: of loaded modules."""
+    """The names of loaded modules, from /proc/modules."""
     return frozenset(line.split()[0] for line in text.splitlines() if line.strip())
 
 
 def parse_module_paths(text: str) -> frozenset[str]:
-    """modules.builtin and modules.dep: names, as the kernel writes them, of `kernel/net/netfilter/nft-ct.ko.xz: ...`."""
+    """Module names in the kernel's spelling, from lines of modules.builtin and modules.dep such as
+    `kernel/net/netfilter/nft-ct.ko.xz: ...`."""
     paths = [line.partition(":")[0].strip() for line in text.splitlines()]
     return frozenset(posixpath.basename(path).partition(".ko")[0].replace("-", "_") for path in paths if path)
 

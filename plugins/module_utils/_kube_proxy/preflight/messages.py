@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a preflight can find and what to do about it, and what can be wrong with `acknowledge`, in one table.
+"""What a preflight can find and how to fix it, and what can be wrong with `acknowledge`, in one table.
 
-The checks themselves are in rules.py, under the same ids. Texts name {from_mode}, {to_mode} and {version} (kube-proxy's).
+The checks are in rules.py, under the same ids. Texts refer to {from_mode}, {to_mode} and {version} (kube-proxy's).
 """
 
 from __future__ import annotations

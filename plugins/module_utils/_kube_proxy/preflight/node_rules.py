@@ -20,8 +20,8 @@ OLDEST_NFT: Version = (1, 0, 1)
 MANY_SERVICES, MANY_ENDPOINTS = 5_000, 50_000
 IPVS_GATE, NFTABLES_GATE = "KubeProxyIPVS", "NFTablesProxyMode"
 _INTERFACE_MODES = ("InterfaceNamePrefix", "BridgeInterface")
-# The first release of each branch whose image has an nft that reads what newer ones write. In 1.35 and 1.36 the first that
-# we examined: its build/common.sh names distroless-iptables v0.9.6.
+# The first release of each branch whose image has an nft that can read what newer versions write. For 1.35 and 1.36, the
+# first that we examined: its build/common.sh names distroless-iptables v0.9.6.
 _NFT_FIXED = ((1, 35, 8), (1, 36, 4), (1, 37, 0))
 _INTERFACES_FIXED = ((1, 33, 6), (1, 34, 2), (1, 35, 0))
 
@@ -37,7 +37,7 @@ def nft_too_old(facts: Facts) -> Sequence[str]:
 
 
 def tool_missing(facts: Facts) -> Sequence[str]:
-    """Each with the command that installs it on this node."""
+    """The missing tools, each with the command that installs it on this node."""
     return [f"{tool} ({install_command(facts.distribution, [package_of(tool)])})" for tool in facts.missing_tools]
 
 
@@ -84,12 +84,12 @@ def version_unknown(facts: Facts) -> Sequence[str]:
 
 
 def always(facts: Facts) -> Sequence[str]:
-    """For checks that depend on the transition and the version alone."""
+    """For checks that depend only on the transition and the version."""
     return [f"kube-proxy {facts.change.kube_proxy_version}"]
 
 
 def nftables_gate_off(facts: Facts) -> Sequence[str]:
-    """Must be set in 1.29 and 1.30; on by default since 1.31, where it must not be false."""
+    """The gate must be set in 1.29 and 1.30; it is on by default since 1.31, where it must not be false."""
     said = facts.gate(NFTABLES_GATE)
     if said is True or (said is None and facts.version is not None and facts.version >= (1, 31, 0)):
         return []
@@ -97,7 +97,7 @@ def nftables_gate_off(facts: Facts) -> Sequence[str]:
 
 
 def ipvs_gate_off(facts: Facts) -> Sequence[str]:
-    """Off by default since 1.40; before, it must not be false."""
+    """The gate is off by default since 1.40; before that it must not be false."""
     said = facts.gate(IPVS_GATE)
     if said is True or (said is None and facts.version is not None and facts.version < (1, 40, 0)):
         return []
@@ -105,7 +105,7 @@ def ipvs_gate_off(facts: Facts) -> Sequence[str]:
 
 
 def no_way_back(facts: Facts) -> Sequence[str]:
-    """The journal has the present configuration: without the gate, this kube-proxy does not start with it."""
+    """The journal has the present configuration, with which this kube-proxy would not start unless the gate is set."""
     removed = facts.version is not None and facts.version >= (1, 43, 0)
     if not removed and gate(facts.change.config, IPVS_GATE) is True:
         return []

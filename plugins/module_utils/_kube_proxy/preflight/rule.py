@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A row in the table of preflight checks, and what a check can find. The table is in rules.py, its texts in messages.py."""
+"""A row in the table of preflight checks, and what a check may find. rules.py has the table, messages.py the texts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ ALWAYS = Versions()
 
 @dataclass(frozen=True)
 class Transition:
-    """The changes of mode that a check applies to. Where the mode stays the same (another configuration, a newer
-    kube-proxy) only checks with `unchanged` run: the others passed before."""
+    """The changes of mode that a check applies to. If the mode stays the same (another configuration, a newer kube-proxy),
+    only checks with `unchanged` run: the others passed before."""
 
     leaving: tuple[str, ...] = MODES
     entering: tuple[str, ...] = MODES
@@ -34,7 +34,7 @@ class Transition:
             raise ValueError(f"no modes: {self}")
 
     def covers(self, from_mode: str, to_mode: str) -> bool:
-        """`from_mode` is "" where kube-proxy has not run yet: there is no old mode then."""
+        """`from_mode` is "" if kube-proxy has not run yet, so that there is no old mode."""
         left = from_mode in self.leaving or (not from_mode and self.leaving == MODES)
         return left and to_mode in self.entering and (self.unchanged or from_mode != to_mode)
 
@@ -54,18 +54,18 @@ TO_NFTABLES = Transition(entering=(NFTABLES,))
 
 @dataclass(frozen=True)
 class Rule:
-    """One check. `condition` returns what is wrong, empty where nothing is; it runs only where transition, version and
-    deployment match. A rule for some versions does not run where kube-proxy's version is not known."""
+    """One check. `condition` returns what is wrong, empty if nothing is; it runs only if transition, version and deployment
+    match. A check for certain versions does not run if kube-proxy's version is unknown."""
 
     id: str
     severity: str
-    reads: str  # what it reads of the node, for people
+    reads: str  # what it reads on the node, for people
     condition: Callable[[Facts], Sequence[str]]
     source: str
     applies: Transition = ANY
     versions: Versions = ALWAYS
     deployments: tuple[str, ...] = DEPLOYMENTS
-    believed: bool = False  # reported by others, but not tested and not read in code
+    believed: bool = False  # reported by others, but neither tested nor read in code
 
     def __post_init__(self) -> None:
         if self.severity not in (BLOCKER, WARNING) or not self.source or not self.reads:
@@ -91,7 +91,7 @@ class Rule:
             return False
         if not self.versions.limited:
             return True
-        # What versions of kube-proxy do wrong, our service proxy does not.
+        # Bugs of kube-proxy's versions do not affect our service proxy.
         return version is not None and version in self.versions and not change.is_ours
 
 
@@ -99,10 +99,10 @@ class Rule:
 class PreflightFinding:
     id: str
     severity: str  # BLOCKER or WARNING
-    found: tuple[str, ...]  # a line for each thing that is wrong
+    found: tuple[str, ...]  # one line per problem
     text: str
     remedy: str
-    acknowledged: bool  # never of a blocker
+    acknowledged: bool  # never for a blocker
 
     @property
     def line(self) -> str:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The preflight checks: the whole table, and its findings on a node. Pure.
+"""All preflight checks in one table, and their findings on a node. Pure.
 
-A blocker ("hard") stops the change, a warning ("soft") stops it until its id is acknowledged. A new check is a row (by
+A blocker ("hard") stops the change; a warning ("soft") stops it unless its id is acknowledged. A new check is a row (by
 subject in node_rules.py, workload_rules.py, foreign_program_rules.py), a text in messages.py, and test cases with and
 without a finding.
 """
@@ -22,7 +22,7 @@ from .messages import MESSAGES
 from .rule import BLOCKER, PreflightFinding, Rule
 
 RULES: tuple[Rule, ...] = (*node_rules.RULES, *workload_rules.RULES, *foreign_program_rules.RULES)
-_MOST = 20  # things that one finding lists
+_MOST = 20  # problems that one finding lists
 
 
 def _by_id(rules: Sequence[Rule]) -> Mapping[str, Rule]:
@@ -36,8 +36,8 @@ _RULE_BY_ID = _by_id(RULES)
 
 
 def preflight(facts: Facts, *, acknowledge: Sequence[str] = ()) -> list[PreflightFinding]:
-    """Blockers first, then by id; empty where nothing blocks the change. `acknowledge_problems` has checked
-    `acknowledge`."""
+    """The findings, blockers first, then by id; empty if nothing blocks the change. `acknowledge` has been checked with
+    `acknowledge_problems`."""
     findings = []
     for rule in RULES:
         things = tuple(rule.condition(facts)) if rule.covers(facts) else ()
@@ -63,7 +63,7 @@ def _finding(rule: Rule, things: tuple[str, ...], facts: Facts, *, acknowledged:
 
 def acknowledge_problems(ids: Sequence[str]) -> list[BallastError]:
     """Errors in the option `acknowledge`: unknown ids, and blockers, which cannot be acknowledged. An id without a finding
-    on this node is allowed, as a play names the same ids for all its nodes."""
+    on this node is allowed, because a play uses the same ids for all its nodes."""
     problems = []
     for index, id in enumerate(ids):
         path = f"acknowledge[{index}]"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Versions of programs, and spans of kube-proxy's releases."""
+"""Versions of programs, and ranges of kube-proxy's releases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?![\d])", re.ASCI
 
 
 def parse_version(text: str) -> Optional[Version]:
-    """From a text as "v1.36.4", "6.18.44-amd64" or "1.0.6.1"; a release candidate counts as its release."""
+    """Parse a text such as "v1.36.4", "6.18.44-amd64" or "1.0.6.1"; a release candidate counts as its release."""
     match = _VERSION.match(text)
     return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
 
@@ -28,8 +28,8 @@ def version_text(version: Version) -> str:
 
 @dataclass(frozen=True)
 class Versions:
-    """From `since` on, before the releases in `before`: the first of each branch outside the span, as of a backported fix.
-    The last of them ends the span for all later branches."""
+    """All versions from `since` on, up to the releases in `before`: for each branch the first one outside the range, as for
+    a backported fix. The last of them ends the range for all later branches."""
 
     since: Version = (0, 0, 0)
     before: tuple[Version, ...] = ()  # ascending

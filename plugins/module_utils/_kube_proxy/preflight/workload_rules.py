@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks of what Services, their users and the configuration need that only the old mode provides."""
+"""Checks of what Services, their clients and the configuration need that only the old mode provides."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .versions import Version, Versions
 LOCALHOST_GATE = "KubeProxyNFTablesLocalhostNodePorts"
 LOCALHOST_METRIC = "kubeproxy_iptables_localhost_nodeports_accepted_packets_total"
 INVALID_METRIC = "kubeproxy_iptables_ct_state_invalid_dropped_packets_total"
-_LIBERAL_KERNEL: Version = (6, 1, 0)  # since then, conntrack does not take packets of long connections for invalid
+_LIBERAL_KERNEL: Version = (6, 1, 0)  # since then, conntrack does not consider packets of long connections invalid
 _NO_DURATIONS = (None, "", "0", "0s")
 _DEFAULT_PERIODS = {"syncPeriod": "30s", "minSyncPeriod": "1s"}
 _TIMEOUTS = ("tcpTimeout", "tcpFinTimeout", "udpTimeout")
@@ -48,7 +48,8 @@ def node_port_addresses_lost(facts: Facts) -> Sequence[str]:
 
 
 def node_port_localhost_lost(facts: Facts) -> Sequence[str]:
-    """Only iptables, with IPv4, serves node ports on loopback; since 1.37 kube-proxy can itself, for TCP."""
+    """Only iptables, with IPv4, serves node ports on loopback; since 1.37 kube-proxy can also do so in userspace, for
+    TCP."""
     view = facts.views.get(4)
     if view is None or not _is_known(facts, 4) or not _node_port_addresses(facts.before, view).loopback:
         return []
@@ -176,7 +177,8 @@ def section_ignored(facts: Facts) -> Sequence[str]:
 
 
 def _ignored_fields(facts: Facts) -> Iterator[str]:
-    """iptables and ipvs read masquerading from the section iptables; each mode reads periods from its own section."""
+    """The settings that the new mode ignores. iptables and ipvs read masquerading from section iptables; each mode reads
+    periods from its own section."""
     old, new = facts.change.from_mode, facts.change.to_mode
     sections = (NFTABLES if old == NFTABLES else IPTABLES, NFTABLES if new == NFTABLES else IPTABLES)
     defaults: tuple[tuple[str, object], ...] = (("masqueradeAll", False), ("masqueradeBit", DEFAULT_MASQUERADE_BIT))
@@ -209,13 +211,13 @@ def foreign_virtual_servers(facts: Facts) -> Sequence[str]:
 
 
 def taken_virtual_servers(facts: Facts) -> Sequence[str]:
-    """kube-proxy removes the virtual servers of other programs, but for those in excludeCIDRs."""
+    """kube-proxy removes the virtual servers of other programs, except those in excludeCIDRs."""
     excluded = [ipaddress.ip_network(cidr) for config in facts.after.values() for cidr in config.exclude_cidrs]
     return [_server_shown(key) for key in _foreign(facts) if not key[1] or not is_within(key[1], excluded)]
 
 
 def _foreign(facts: Facts) -> Iterator[Key]:
-    """Virtual servers of no Service: neither on the link of ipvs, nor with an address and port of a Service. Without a
+    """Virtual servers of no Service: neither on the link of ipvs, nor with the address and port of a Service. Without a
     snapshot, those on the node's own addresses may be node ports."""
     bound = set(facts.addresses_of(LINK))
     frontends = {frontend.key for view in facts.views.values() for frontend in view.frontends}
@@ -241,13 +243,13 @@ def ipvs_addresses_used(facts: Facts) -> Sequence[str]:
 
 
 def used_addresses(facts: Facts) -> Sequence[str]:
-    """This node does not bind its own addresses; other nodes do."""
+    """Addresses of other machines, and the node's own: this node does not bind its own addresses, but other nodes do."""
     has_others = any(name != view.node.name for view in facts.views.values() for _own, name in view.node_addresses)
     return [claim.text for claim in _claims(facts) if has_others or claim.is_felt_here]
 
 
 def own_addresses(facts: Facts) -> Sequence[str]:
-    """Of the only Node; on a link and of no Node, as keepalived and kube-vip bring them."""
+    """Addresses of the only Node, or on a link and of no Node, such as those of keepalived and kube-vip."""
     shown = [*used_addresses(facts)]
     lines = [claim.text for claim in _claims(facts) if claim.text not in shown]
     claimed = {claim.address for claim in _claims(facts)}
@@ -267,7 +269,8 @@ def _claims(facts: Facts) -> Sequence[Claim]:
 
 
 def cluster_ips_in_link_networks(facts: Facts) -> Sequence[str]:
-    """A network is a link's own where the link has an address in it; other routes to a link only lead there."""
+    """Cluster IPs in a network that a link is directly connected to, which requires an address of the link in it; other
+    routes merely lead through the link."""
     lines = []
     for link, network, _gateway in facts.routes:
         own = {ipaddress.ip_address(address) for address in facts.addresses_of(link)}
