@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 
-"""Which Service a destination belongs to, kept while Services come and go. The rule is that of `_rules/frontends.py`."""
+"""Which Service a destination belongs to, updated as Services come and go. The rule is that of `_rules/frontends.py`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from collections.abc import Iterable
 from .._rules.frontends import Key
 from .ports import ServiceName
 
-Age = tuple[float, str, str]  # the smaller one wins: seconds since 1970, namespace, name
+Age = tuple[float, str, str]  # seconds since 1970, namespace, name; the smallest wins
 
 
 class Claims:
     def __init__(self) -> None:
         self.owners: dict[Key, ServiceName] = {}
         self._ages: dict[ServiceName, Age] = {}
-        self._rivals: dict[Key, set[ServiceName]] = {}  # of a destination that several Services claim, all of them
+        self._rivals: dict[Key, set[ServiceName]] = {}  # for a destination that several Services claim: all of them
 
     def replace(
         self, name: ServiceName, created: float, before: Iterable[Key], after: Iterable[Key]
     ) -> set[ServiceName]:
-        """`name` claims `after` in the place of `before`. The other Services that lost or got a destination by that."""
+        """`name` claims `after` instead of `before`. Returns the other Services that gain or lose a destination by that."""
         age = (created, *name)
         old, new = frozenset(before), frozenset(after)
         same = old & new if self._ages.get(name) == age else frozenset()

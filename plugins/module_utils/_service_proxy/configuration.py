@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The file of settings of `ballast-service-proxy`: a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1). Pure.
+"""The configuration file of `ballast-service-proxy`: a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1). Pure.
 
-Keys and types are those of `_rules/config_keys.py`; what rules are made of them is decided by `_rules/config.py`. This module
-has the rest: defaults, addresses, durations, and which settings this program leaves to others. Defaults are those of
-kube-proxy in mode nftables, which 1.36 and 1.37 share.
+Keys and types are those of `_rules/config_keys.py`; `_rules/config.py` decides which rules result from them. This module has
+the rest: defaults, addresses, durations, and which settings have no effect in this program. Defaults are those of kube-proxy
+in mode nftables, which are the same in 1.36 and 1.37.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NANOSECONDS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m"
 
 Values = Mapping[str, Any]
 
-# As kube-proxy 1.37.1 answers at /configz in mode nftables; a test compares them.
+# What kube-proxy 1.37.1 returns at /configz in mode nftables; a test compares them.
 DEFAULTS: Values = {
     "kind": KIND,
     "apiVersion": API_VERSION,
@@ -107,7 +107,7 @@ DEFAULTS: Values = {
     "portRange": "",
 }
 
-# Why a setting has no effect here, and what has, by its path or that of its section.
+# Why a setting has no effect here, and what to do instead; by its path or that of its section.
 _OF_ANOTHER_MODE = ("this program supports only the rules of mode nftables", "remove it")
 _SYSCTL = ("this program changes no kernel settings", "set {setting} with sysctl")
 UNUSED: Mapping[str, tuple[str, str]] = {
@@ -139,7 +139,7 @@ UNUSED: Mapping[str, tuple[str, str]] = {
         for key in ("acceptContentTypes", "contentType", "qps", "burst")
     },
 }
-# Whole numbers that kube-proxy refuses outside of these bounds, and durations that must not be negative.
+# Bounds of integers, outside of which kube-proxy refuses them, and durations that must not be negative.
 _BOUNDS: Mapping[str, tuple[int, Optional[int]]] = {
     "oomScoreAdj": (-1000, 1000),
     "clientConnection.burst": (0, None),
@@ -152,7 +152,7 @@ _DURATIONS = (
     *(f"ipvs.{key}" for key in ("tcpTimeout", "tcpFinTimeout", "udpTimeout")),
     *(f"conntrack.{key}" for key in ("tcpEstablishedTimeout", "tcpCloseWaitTimeout", "udpTimeout", "udpStreamTimeout")),
 )
-# What kube-proxy answers of these in mode nftables does not depend on what they are.
+# In mode nftables, kube-proxy reports the default for these, whatever they are set to.
 _FORGOTTEN = (
     "portRange",
     *(f"{section}.{key}" for section in ("iptables", "ipvs") for key in ("syncPeriod", "minSyncPeriod")),
@@ -161,7 +161,7 @@ _NO_LOOPBACK = "rules-config-localhost"
 _DEFAULT_IF_ZERO = ("nftables.syncPeriod", "nftables.minSyncPeriod", "configSyncPeriod")
 
 
-# What a running program keeps until it is restarted; by field of Configuration, its key.
+# Settings that take effect only after a restart: field of Configuration to key.
 RESTART_KEYS: Mapping[str, str] = {
     "node_name": "hostnameOverride",
     "kubeconfig": "clientConnection.kubeconfig",
@@ -173,30 +173,31 @@ RESTART_KEYS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Configuration:
-    """`document` is the file's content, without null values. Durations in seconds, addresses as IP and port."""
+    """`document` is the content of the file, without null values. Durations are in seconds, addresses are (IP, port)."""
 
     document: Values
     node_name: str
-    kubeconfig: str  # "": the ServiceAccount of its pod
+    kubeconfig: str  # "": use the ServiceAccount of the pod
     healthz: tuple[str, int]
     metrics: tuple[str, int]
     must_bind: bool  # bindAddressHardFail
-    sync_seconds: float  # nftables.syncPeriod: an update that is queued for twice as long is unhealthy
-    min_sync_seconds: float  # nftables.minSyncPeriod where it is set, else 0
+    sync_seconds: float  # nftables.syncPeriod: a change that is queued for twice as long is unhealthy
+    min_sync_seconds: float  # nftables.minSyncPeriod, 0 if not set
 
     @property
     def warnings(self) -> tuple[BallastError, ...]:
-        """What has no effect."""
+        """Warnings about settings that have no effect."""
         return (*_find_unused(self.document), *_find_loopback(self.document))
 
     def reload(self, changed: Configuration) -> tuple[Configuration, list[str]]:
-        """What a program that runs with this one takes of `changed`, and the keys that need a restart."""
+        """The configuration after a reload of `changed` by a program that runs with this one, and the keys that need a
+        restart."""
         kept = {field: getattr(self, field) for field in RESTART_KEYS}
         keys = [RESTART_KEYS[field] for field, value in kept.items() if getattr(changed, field) != value]
         return replace(changed, **kept), keys
 
     def configz(self) -> dict[str, Any]:
-        """What kube-proxy answers at /configz: every setting, those by default too."""
+        """What kube-proxy returns at /configz: all settings, including defaults."""
         whole = _merge(DEFAULTS, self.document)
         for path in _DURATIONS:
             _set(whole, path, _format_duration(_nanoseconds(_effective(whole, path))))
@@ -213,15 +214,16 @@ class Configuration:
 
 
 def parse_configuration(text: str, *, name: str, hostname: Optional[str] = None) -> Configuration:
-    """`text` is the file, YAML or JSON, `name` its path, for messages; `hostname` stands in for hostnameOverride.
+    """`text` is the content of the file, YAML or JSON; `name` its path, for messages; `hostname` is used if hostnameOverride
+    is not set.
 
-    UserError where it is no KubeProxyConfiguration or has one fault, Problems where it has several.
+    UserError if it is not a KubeProxyConfiguration or has one fault, Problems if it has several.
     """
     data = parse_document(text, name=name)
     if not isinstance(data, Mapping) or (data.get("apiVersion"), data.get("kind")) != (API_VERSION, KIND):
         raise MESSAGES.error("service-proxy-config-shape", path=name)
     problems = list(_rule_problems(data))
-    values = check_config(data, [])  # what it refuses is among the problems of the rules
+    values = check_config(data, [])  # whatever this refuses is among the problems of the rules
     problems += _range_problems(values)
     family = 6 if _family_of(values.get("bindAddress", "")) == 6 else 4
     healthz = _place(values, "healthzBindAddress", (_ANY[family], HEALTHZ_PORT), problems)
@@ -242,7 +244,7 @@ def parse_configuration(text: str, *, name: str, hostname: Optional[str] = None)
 
 
 def _rule_problems(data: Values) -> Sequence[BallastError]:
-    """Faults of types, keys and of what rules are made from. None of them depends on the node or the family."""
+    """Faults in types, keys and the settings of rules. None of them depends on the node or the family."""
     try:
         parse_config(data, backend=NFTABLES, family=4, node=NodeView(""))
     except Problems as problems:
@@ -267,7 +269,7 @@ def _range_problems(values: Values) -> Iterator[BallastError]:
 
 
 def _place(values: Values, key: str, default: tuple[str, int], problems: list[BallastError]) -> tuple[str, int]:
-    """An IP, or an IP and a port, as in kube-proxy."""
+    """Parse an IP, or an IP with a port, as kube-proxy does."""
     text = str(values.get(key) or "")
     if not text:
         return default
@@ -285,8 +287,8 @@ def _place(values: Values, key: str, default: tuple[str, int], problems: list[Ba
 
 
 def _find_unused(values: Values) -> Iterator[BallastError]:
-    """Settings without effect whose value is neither empty nor that by default: kubeadm lists all keys. A 0 asks kube-proxy
-    too to leave a setting as it is."""
+    """Warn of settings without effect whose value is neither empty nor the default: kubeadm writes all keys. For kube-proxy,
+    too, 0 means to leave a setting as it is."""
     for path, value in _leaves(values):
         row = UNUSED.get(path) or UNUSED.get(path.partition(".")[0])
         if row is not None and not _is_default(path, value):
@@ -297,7 +299,8 @@ def _find_unused(values: Values) -> Iterator[BallastError]:
 
 
 def _find_loopback(values: Values) -> Iterator[BallastError]:
-    """Node ports on loopback: from 1.37 on, kube-proxy has a proxy for them in mode nftables, by a gate. This program has none."""
+    """Warn of node ports on loopback: since 1.37, kube-proxy in mode nftables has a userspace proxy for them, behind a gate.
+    This program has none."""
     for family in (4, 6):
         parsed = parse_config(values, backend=NFTABLES, family=family, node=NodeView(""))
         yield from (each for each in (*parsed.warnings, *parsed.own_warnings) if each.id == _NO_LOOPBACK)
@@ -320,7 +323,7 @@ def _is_default(path: str, value: Any) -> bool:
 
 
 def _effective(values: Values, path: str) -> str:
-    """A duration; kube-proxy takes one of 0 for one that is not set, where 0 would mean nothing."""
+    """A duration; kube-proxy treats 0 as not set where 0 would make no sense."""
     value = _get(values, path)
     if value is None or (path in _DEFAULT_IF_ZERO and _nanoseconds(value) == 0):
         value = _get(DEFAULTS, path)
@@ -328,14 +331,14 @@ def _effective(values: Values, path: str) -> str:
 
 
 def _nanoseconds(text: str) -> int:
-    """Of a duration that `check_config` has let through."""
+    """Parse a duration that `check_config` has accepted."""
     sign = -1 if text.startswith("-") else 1
     parts = (Decimal(number) * _NANOSECONDS[unit] for number, unit in _PART.findall(text))
     return sign * int(sum(parts, Decimal(0)))
 
 
 def _format_duration(nanoseconds: int) -> str:
-    """As Go prints it: 24h0m0s, 1.5s, 500ms."""
+    """Format a duration as Go does: 24h0m0s, 1.5s, 500ms."""
     if abs(nanoseconds) < 10**9:
         unit = next((unit for unit in ("ms", "µs", "ns") if abs(nanoseconds) >= _NANOSECONDS[unit]), "s")
         return f"{_plain(Decimal(nanoseconds) / _NANOSECONDS[unit])}{unit}"
@@ -350,7 +353,7 @@ def _plain(number: Decimal) -> str:
 
 
 def _family_of(text: str) -> int:
-    """4, 6, or 0 for what is no address."""
+    """4 or 6; 0 if it is not an address."""
     try:
         return ipaddress.ip_address(text).version
     except ValueError:

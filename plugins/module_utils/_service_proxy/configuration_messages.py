@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a file of settings of `ballast-service-proxy` can have wrong. Values by key have the messages of `_rules`."""
+"""Messages about the configuration file of `ballast-service-proxy`. Those about single keys are in `_rules`."""
 
 from __future__ import annotations
 

@@ -3,18 +3,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 
-"""Removes stale connections: those that the kernel still treats by rules that are not in force any more.
+"""Removes stale connections: those that the kernel still handles according to rules that are no longer in force.
 
-Rules decide for the first packet of a connection alone, and conntrack keeps what they decided: the endpoint, or that nothing is
-translated. So after a change, and after rules were missing, entries of conntrack for the Services' destinations are deleted
-that would stay wrong for long: the next packet is a first one.
+Rules decide only about the first packet of a connection, and conntrack keeps the decision: the endpoint, or that nothing is
+translated. So after a change, and after rules were missing, conntrack entries for the Services' destinations are deleted if
+they would stay wrong for long: the next packet then counts as a first one.
 
-UDP: those that lead to no endpoint that serves, by its address and port. One lives as long as its client goes on sending, and a
-client of DNS may use the same source port for ever. Where a Service has lost its last endpoint or is gone, entries that were
-translated go.
-TCP and SCTP: those that were neither translated nor answered. A client repeats its SYN for two minutes, and each SYN prolongs the
-entry, also that of a later connection that happens to have the source port: a moment without rules would cost a busy client
-connections for long after.
+UDP: entries that do not lead to a serving endpoint, by its address and port. An entry lives as long as its client keeps
+sending, and a DNS client may use the same source port forever. If a Service has lost its last endpoint or is gone,
+translated entries are deleted.
+TCP and SCTP: entries that were neither translated nor answered. A client repeats its SYN for two minutes, and each SYN
+prolongs the entry, including the SYN of a later connection that happens to use the same source port: a moment without rules
+would cost a busy client connections for a long time.
 
 Where several Services claim a destination, the endpoints are those of the one whose rules are in force there, and a node port is
 one at the node's own addresses alone. kube-proxy removes entries for each Service, and for a node port at every address.
@@ -58,7 +58,7 @@ def _attribute(kind: int, value: bytes) -> bytes:
     return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + value + b"\0" * (-len(value) % 4)
 
 
-# What the kernel is asked to select.
+# Filters that the kernel applies.
 _UNANSWERED = _attribute(_STATUS, struct.pack("!I", 0)) + _attribute(_STATUS_MASK, struct.pack("!I", _SEEN_REPLY))
 _BY_PROTOCOL = _attribute(_FILTER_ORIGINAL, struct.pack("=I", _PROTOCOL_NUMBER)) + _attribute(_FILTER_REPLY, bytes(4))
 _OF_UDP = _attribute(_FILTER | _NESTED, _BY_PROTOCOL) + _attribute(
@@ -76,10 +76,10 @@ class Connection(NamedTuple):
     protocol: int
     destination: str  # of its first packet
     port: int
-    endpoint: str  # that answers: the source of replies
+    endpoint: str  # the source of replies
     endpoint_port: int
     answered: bool
-    key: tuple[tuple[int, bytes], ...]  # the attributes by which the kernel knows it
+    key: tuple[tuple[int, bytes], ...]  # the attributes that identify it to the kernel
 
 
 def serving_endpoints(frontends: Iterable[Frontend], own: Collection[str]) -> Serving:
@@ -105,12 +105,12 @@ def is_stale(connection: Connection, serving: Serving) -> bool:
         return bool(endpoints) and not is_translated and not connection.answered
     if endpoints is None or target in endpoints:
         return False
-    # Without endpoints nothing is translated: what was not, may be with a program of the node at this port.
+    # Without endpoints nothing is translated: an untranslated connection may be to a program of the node on this port.
     return bool(endpoints) or is_translated
 
 
 def doubtful(before: Serving, after: Serving) -> Serving:
-    """The destinations whose connections a change may have made stale, with what serves them now."""
+    """The destinations whose connections a change may have made stale, with the endpoints that serve them now."""
     return {
         destination: after.get(destination, frozenset())
         for destination in {**before, **after}
@@ -119,7 +119,8 @@ def doubtful(before: Serving, after: Serving) -> Serving:
 
 
 def read_connections(family: int, *, unanswered: bool) -> Iterator[Connection]:
-    """The unanswered ones, or those of UDP. Older kernels (before 5.8, 5.15) list others too. OSError where this process may not."""
+    """The unanswered connections, or those of UDP. Older kernels (before 5.8, 5.15) list others too. OSError if this process
+    lacks the permission."""
     only = _UNANSWERED if unanswered else _OF_UDP
     with open_netfilter(_SECONDS) as asking:
         asking.send(_request(_GET, _REQUEST | _DUMP, family, only))
@@ -135,7 +136,7 @@ def read_connections(family: int, *, unanswered: bool) -> Iterator[Connection]:
 
 
 def delete_connections(family: int, connections: Iterable[Connection]) -> int:
-    """How many were there."""
+    """Delete connections; returns how many existed."""
     deleted = 0
     with open_netfilter(_SECONDS) as asking:
         for connection in connections:
@@ -150,7 +151,7 @@ def delete_connections(family: int, connections: Iterable[Connection]) -> int:
 
 
 class ConnectionCleaner:
-    """Cleans up in a thread of its own: to list 100,000 connections takes longer than a change of rules may."""
+    """Cleans up in its own thread, because listing 100,000 connections takes longer than a change of rules should."""
 
     def __init__(self, sink: Sink, fail: Callable[[str], None]) -> None:
         self._sink = sink
@@ -193,7 +194,7 @@ class ConnectionCleaner:
 
 def clean(family: int, serving: Serving) -> ConnectionsCleaned:
     started, removed = time.monotonic(), 0
-    # Of 100,000 connections the kernel selects these in 40 ms; to read them all takes 3 s.
+    # Of 100,000 connections the kernel selects these in 40 ms; reading all of them takes 3 s.
     for unanswered in (True, False):
         of_these = {at: endpoints for at, endpoints in serving.items() if (at[0] != _UDP) == unanswered}
         if of_these:

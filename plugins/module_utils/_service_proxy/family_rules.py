@@ -3,15 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 
-"""The rules of one family, by Service: from the Services that changed to the operations on the table.
+"""The rules of one family, by Service: turns changed Services into operations on the table.
 
-What a Service has in the table depends on this Service, the node and the configuration alone (`_rules/nftables/compile.py`),
-but for two things. A destination that several Services claim belongs to one of them (`claims.py`). And some objects are of
-several Services: chains for so many endpoints, sets of source ranges, cluster IPs, pods that may draw themselves. These are
-counted; they come with the first Service that has them and go with the last.
+What a Service has in the table depends only on this Service, the node and the configuration (`_rules/nftables/compile.py`),
+with two exceptions. A destination that several Services claim belongs to one of them (`claims.py`). And some objects are
+shared between Services: chains per number of endpoints, sets of source ranges, cluster IPs, pods that may pick themselves.
+Shared objects are counted; they are added with their first Service and removed with their last.
 
-So a change is compiled from the Services that changed, as they were and as they are, into two small tables, and the difference
-of these is the transaction. What is kept of a Service is its ports and endpoints: its rules are in the kernel.
+So a change is compiled from the changed Services, before and after, into two small tables whose difference is the
+transaction. Of each Service only its ports and endpoints are kept in memory: its rules are in the kernel.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Ports = tuple[ServicePort, ...]
 
 
 class Desired(NamedTuple):
-    """A Service of one family; without ports it is gone."""
+    """The desired state of a Service in one family; without ports it is gone."""
 
     created: float = 0.0
     ports: Ports = ()
@@ -52,11 +52,12 @@ class _Served(NamedTuple):
 _NOTHING = _Served((), ())
 _COUNTED_SETS = (layout.CLUSTER_IPS, layout.HAIRPIN)
 _CHAIN, _SET = "chain", "set"
-_Shared = tuple[object, ...]  # ("chain", name), ("set", name), or a set's name and a key
+_Shared = tuple[object, ...]  # ("chain", name), ("set", name), or (name of a set, key)
 
 
 class FamilyRules:
-    """What the table of one family holds. `change` is for what the kernel then accepts: after a refusal, make another one."""
+    """The content of one family's table. `change` assumes that the kernel accepts the result: after a refusal, create a new
+    FamilyRules."""
 
     def __init__(self, compiler: Compiler, cluster: Mapping[ServiceName, Desired] = MappingProxyType({})) -> None:
         self.compiler = compiler
@@ -64,19 +65,20 @@ class FamilyRules:
         self._claims = Claims()
         self._served: dict[ServiceName, _Served] = {}
         self._holders: Counter[_Shared] = Counter()
-        # Of the first Services, until the first table or change: a start compiles 10,000 once.
+        # The compiled initial Services, until the first call of `table` or `change`: a start compiles 10,000 Services only
+        # once.
         self._compiled: Optional[Part] = None
         if cluster:
             _nothing, self._compiled = self._replace_parts(cluster)
 
     def table(self) -> Table:
-        """All of it, as service_rules compiles it."""
+        """The whole table, as service_rules compiles it."""
         part, self._compiled = self._compiled, None
         return self.compiler.table(part or self._compile_all(), SERVICE_PROXY_TABLE, owner=layout.SERVICE_PROXY)
 
     @property
     def count(self) -> int:
-        """Of Services with rules."""
+        """The number of Services with rules."""
         return len(self._served)
 
     @property
@@ -97,16 +99,16 @@ class FamilyRules:
         return [each for name in owners for each in self._served[name].frontends if each.key in destinations]
 
     def change(self, changed: Mapping[ServiceName, Desired]) -> tuple[Operation, ...]:
-        """What has to be done for the Services to be `changed`."""
+        """The operations that bring the Services to `changed`."""
         self._compiled = None
         before, after = self._replace_parts(changed)
         return plan(self._as_table(after, before), self._as_table(before, after))
 
     def _replace_parts(self, changed: Mapping[ServiceName, Desired]) -> tuple[Part, Part]:
-        """What the Services have in the table that change by that, as it was and as it is from now on."""
+        """What the affected Services have in the table, before and after."""
         before, after = Part(), Part()
         tally: Counter[_Shared] = Counter()
-        there: dict[_Shared, object] = {}  # the value of what is shared, as it is and as it will be
+        there: dict[_Shared, object] = {}  # values of shared objects, before and after
         then: dict[_Shared, object] = {}
         for name, old, new in self._replace(changed):
             self._take(self._compile(old), before, tally, there, -1)
@@ -127,7 +129,7 @@ class FamilyRules:
         return before, after
 
     def _replace(self, changed: Mapping[ServiceName, Desired]) -> Iterable[tuple[ServiceName, _Served, _Served]]:
-        """Each Service that changes by that, with what it has and what it will have."""
+        """Each affected Service, with what it has and what it will have."""
         touched: dict[ServiceName, Desired] = {}
         claims = {}
         for name, desired in changed.items():
@@ -178,7 +180,7 @@ class FamilyRules:
             values[_SET, name] = replace(declared, elements=part.elements.get(name, {}))
 
     def _as_table(self, part: Part, other: Part) -> Table:
-        """With the sets that every table has as far as one of the two changes them."""
+        """A table of `part`, with those of the permanent sets that either part changes."""
         sets = {
             name: replace(self._declared[name], elements=part.elements.get(name, {}))
             for name in {**part.elements, **other.elements}

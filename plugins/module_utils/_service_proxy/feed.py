@@ -3,13 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 
-"""Follows Services, EndpointSlices, this Node and ServiceCIDRs, and hands over what changed of them.
+"""Follows Services, EndpointSlices, this Node and ServiceCIDRs, and passes on what changed.
 
-Objects are read where they arrive, in the threads of the informer, page by page of a list: of the JSON nothing is kept. What is
-listed again (after an outage, or where the version to go on from is too old) and has the version that is known is passed over,
-so an outage that changed nothing costs a list and no rule.
+Objects are parsed on arrival, in the informer's threads, one page of a list at a time; the JSON is not kept. An object that
+is listed again (after an outage, or when the version to resume from is too old) with a known version is skipped, so an
+outage without changes costs a list and no rule.
 
-The loop gets one state of each object, however often it changed meanwhile, and nothing at all until everything was listed once.
+The loop gets the latest state of each object, however often it changed meanwhile, and nothing at all until everything has
+been listed once.
 """
 
 from __future__ import annotations
@@ -28,18 +29,19 @@ if TYPE_CHECKING:
     from .._core.kube.client import Api
 
 
-_PAGE_OBJECTS = 1000  # with pages of 500, twice as many connections
+_PAGE_OBJECTS = 1000  # pages of 500 would take twice as many connections
 
 
 @dataclass(frozen=True)
 class Followed(Resource):
-    """`name` is its kind."""
+    """`name` is the kind of the objects."""
 
-    optional: bool = False  # empty where the server does not serve it, or not to us
+    optional: bool = False  # empty if the server does not offer it, or not to us
 
 
 def resources_of(node_name: str, service_proxy_name: str) -> tuple[Followed, ...]:
-    """A server leaves out what makes no rules. Headless Services of older releases do (`Release.selects_by_both_labels`)."""
+    """Label selectors keep the server from sending what makes no rules. Older releases select by more labels
+    (`Release.selects_by_both_labels`), which `Objects.state_of` checks."""
     own = f"{PROXY_NAME_LABEL}={service_proxy_name}" if service_proxy_name else f"!{PROXY_NAME_LABEL}"
     return (
         Followed(SERVICE, "/api/v1/services", {"labelSelector": own}),
@@ -53,21 +55,21 @@ class Feed(Informer[Followed]):
     def __init__(
         self, connect: Callable[[], Api], node_name: str, service_proxy_name: str, wake: Callable[[], None]
     ) -> None:
-        """`wake` is called in the threads of the informer when there is something to take."""
+        """`wake` is called in the informer's threads when there is something to take."""
         super().__init__(connect, resources_of(node_name, service_proxy_name))
         self._proxy_name = service_proxy_name or None
         self._wake = wake
-        self._versions_of: dict[str, dict[Key, str]] = {}  # by kind: of the objects that were handed over or wait
+        self._versions_of: dict[str, dict[Key, str]] = {}  # by kind: of objects passed on or waiting
         self._waiting: dict[tuple[str, Key], Seen] = {}
 
     @property
     def complete(self) -> bool:
-        """Everything was listed once."""
+        """Whether everything has been listed once."""
         with self._lock:
             return len(self._versions_of) == len(self._resources)
 
     def take(self) -> list[Seen]:
-        """What changed since the last call; [] until everything was listed once."""
+        """What changed since the last call; [] until everything has been listed once."""
         with self._lock:
             if len(self._versions_of) < len(self._resources):
                 return []
@@ -89,7 +91,8 @@ class Feed(Informer[Followed]):
                     if not listed[key] or known.get(key) != listed[key]:
                         seen.append(read_object(resource.name, item, self._proxy_name))
         except PeerError as error:
-            # Of what was served before, a refusal says nothing: its objects stay, and it is lost until it is served again.
+            # For a resource that was served before, a refusal proves nothing: its objects are kept, and it counts as lost
+            # until it is served again.
             is_unserved = error.id == "core-api-absent" or (error.id == "core-api-forbidden" and not known)
             if not (resource.optional and is_unserved):
                 raise

@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 
-"""Our table in the kernel: transactions on it, and who else has changed it.
+"""Our table in the kernel: transactions on it, and whether another program has changed it.
 
-The kernel counts the transactions of nftables. The one that took the count from the number before ours to the next is ours;
-any other that touched the table is not. Where that cannot be distinguished, or events were lost, the answer is "somebody has": it
-costs a comparison, which then finds nothing.
+The kernel numbers nftables transactions. A transaction is ours if it is the only one between the numbers read before and
+after; any other that touched the table is not. If that cannot be decided, or events were lost, the table counts as changed
+by others: that costs a comparison, which then finds nothing.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .netlink import AddressEvents, Commit, NftablesEvents, Overflow
 
 _LARGE = 2000  # operations; see LibNftables
 _GENERATIONS = 1 << 32
-UNKNOWN = Commit(0, frozenset(), 0, "")  # by whom and what is not known
+UNKNOWN = Commit(0, frozenset(), 0, "")  # by whom, and what, is unknown
 
 
 class Kernel:
-    """Of the network namespace of this process, for one thread. OSError where events of it cannot be had."""
+    """The tables of this process's network namespace. Not thread-safe. OSError if their events cannot be received."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -42,20 +42,20 @@ class Kernel:
         self._library = _library()
         self._events = NftablesEvents()
         self.addresses = AddressEvents()
-        self._ours: set[int] = set()  # generations whose events are still to come
-        self._pid = 0  # of the thread that changes tables, as events of the kernel name it; 0: not known yet
-        self._unclear = False  # others may have changed the table unheard
+        self._ours: set[int] = set()  # generations whose events have not arrived yet
+        self._pid = 0  # of the thread that changes tables, as in the kernel's events; 0: not known yet
+        self._unclear = False  # others may have changed the table unnoticed
 
     def fileno(self) -> int:
         return self._events.socket.fileno()
 
     def read(self, family: int) -> Optional[Table]:
-        """HostError `rules-nft-others` where a table of our name is not ours."""
+        """Our table. HostError `rules-nft-others` if a table with our name is not ours."""
         self._backend.require_ours(self._host, family)
         return self._backend.read(self._host, family)
 
     def commit(self, operations: Sequence[Operation]) -> None:
-        """As `transaction.commit`."""
+        """Same as `transaction.commit`."""
         for stage in transaction.stages(operations):
             if len(stage) >= _LARGE or self._library is None:
                 with self._unheard():
@@ -64,7 +64,7 @@ class Kernel:
                 self._run(stage, self._library)
 
     def check(self, operations: Sequence[Operation]) -> None:
-        """As `commit`, and change nothing."""
+        """Check whether `commit` would succeed, without changing anything."""
         transaction.check(operations, self._host)
 
     def intrusions(self) -> dict[int, Commit]:
@@ -103,7 +103,8 @@ class Kernel:
             raise MESSAGES.error("rules-nft-refused", command="libnftables", intruders=said)
 
     def _run_counted(self, text: str, library: LibNftables) -> str:
-        """Where our events are not known by their thread yet: by the number of the transaction, which takes two requests."""
+        """Run a transaction and identify it by its number, which takes two requests, because our thread's pid is not known
+        yet."""
         before = self._events.generation()
         said = library.run(text)
         after = self._events.generation()
@@ -113,8 +114,8 @@ class Kernel:
 
     @contextmanager
     def _unheard(self) -> Iterator[None]:
-        """The events of the transaction are not listened to, only whether there was another one."""
-        before = self._events.generation()  # first: what happens in between is heard, and counted
+        """Ignore the events of the transaction; only determine whether there was another one."""
+        before = self._events.generation()  # first: what happens in between is received and counted
         self._events.ignore()
         refused = True
         try:
@@ -127,7 +128,7 @@ class Kernel:
 
 
 def remove_tables(host: Host) -> list[str]:
-    """The tables that were there, and are removed. HostError `rules-nft-others` where one of our name is not ours."""
+    """Remove our tables; returns those that existed. HostError `rules-nft-others` if a table with our name is not ours."""
     backend = Nftables(SERVICE_PROXY_TABLE, owner=SERVICE_PROXY)
     removed = []
     for family in families(host):

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 
-"""libnftables in this process: what the program nft is made of, without a start of it for each transaction.
+"""libnftables in this process: what the program nft is made of, without starting it for each transaction.
 
-On a table of 10,000 Services, one element more takes 0.1 ms in place of 16 ms. A transaction of 50,000 elements takes as long
-either way, and its memory would stay with this process: give that one to the program. Source: libnftables(3).
+In a table of 10,000 Services, adding an element takes 0.1 ms instead of 16 ms. A transaction of 50,000 elements takes
+equally long either way, and this process would keep its memory, so use the program nft for that. Source: libnftables(3).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NAME = "libnftables.so.1"
 
 
 class LibNftables:
-    """Not for several threads at once. OSError where the library is not on this machine."""
+    """Not thread-safe. OSError if the library is not installed."""
 
     def __init__(self) -> None:
         library = ctypes.CDLL(_NAME)
@@ -36,7 +36,7 @@ class LibNftables:
         library.nft_ctx_buffer_output(self._context)
 
     def run(self, text: str) -> str:
-        """Do the commands, all of them or none. What it says of a refusal, "" where it did them."""
+        """Execute the commands, all or none. Returns the error message, "" on success."""
         if self._library.nft_run_cmd_from_buffer(self._context, text.encode()) == 0:
             return ""
         said: Optional[bytes] = self._library.nft_ctx_get_error_buffer(self._context)

@@ -3,15 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 
-"""The loop of `ballast-service-proxy`: one thread that hears of changes and brings them to the kernel.
+"""The loop of `ballast-service-proxy`: one thread that receives changes and brings them into the kernel.
 
-It sleeps until something wakes it: the feed has objects of the API, the kernel tells of a transaction that is not ours or of an
-address, a signal, or the time of a comparison of all that is in the kernel. Then it takes all there is and programs it. What
-arrives meanwhile, and in a rest that grows with the time that this took, is the next batch: a change that comes alone is
-programmed at once, and of a hundred a second several share the costs of a transaction (`rest_seconds`).
+It sleeps until something wakes it: the feed has API objects, the kernel reports another program's transaction or a changed
+address, a signal arrives, or a comparison of the whole table is due. Then it takes everything there is and programs it.
+Whatever arrives meanwhile, and during a rest whose length depends on the time this took, forms the next batch: a single
+change is programmed at once, while a hundred changes per second share the cost of transactions (`rest_seconds`).
 
-Nothing is programmed before everything was listed once: what the kernel has from an earlier run serves until then. Of the
-kernel's state nothing is written down.
+Nothing is programmed before everything has been listed once: until then, the rules of an earlier run keep serving. The state
+of the kernel is not stored anywhere.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from .ports import (
 from .programming import FamilyProgrammer, Outcome, Tables
 from .tallies import Tallies
 
-# The loop works for a fortieth of the time at most, while that delays nothing by more than a fifteenth of a second: a
-# transaction costs more than a change, and of a hundred changes a second half a dozen share one.
+# The loop is busy for at most a fortieth of the time, unless that would delay a change by more than 1/15 s. A transaction
+# costs more than a change, so of a hundred changes per second about six share one.
 _REST_SHARE, _REST_MOST = 39, 1 / 15
 _COLLECTION_SECONDS = 600.0
 
 
 class Source(Protocol):
-    """As `Feed` is: what the API says."""
+    """The API objects; the interface of `Feed`."""
 
     @property
     def complete(self) -> bool: ...
@@ -70,13 +70,13 @@ class Source(Protocol):
 
 
 class KernelEvents(Tables, Protocol):
-    """As `Kernel` is."""
+    """The interface of `Kernel`."""
 
     def intrusions(self) -> Mapping[int, Commit]: ...
 
 
 class Waker:
-    """Ends a sleep of the loop; may be called in any thread."""
+    """Ends the loop's sleep; may be called from any thread."""
 
     def __init__(self) -> None:
         self.socket, self._far = socket.socketpair()
@@ -85,18 +85,18 @@ class Waker:
         self._called = False
 
     def __call__(self) -> None:
-        if self._called:  # it will wake anyway
+        if self._called:  # it will wake up anyway
             return
         self._called = True
         with suppress(BlockingIOError):
             self._far.send(b"\0")
 
     def drain(self) -> None:
-        """Before what it was called for is taken."""
+        """Call before taking what the waker was called for."""
         with suppress(BlockingIOError):
             while self.socket.recv(4096):
                 pass
-        # Last: what a call before it sent would be read here, and count as sent.
+        # Last: otherwise a call in between would find `_called` set and send nothing, although its byte has been read here.
         self._called = False
 
     def close(self) -> None:
@@ -133,22 +133,22 @@ class Loop:
         # By family, the node's addresses that have node ports.
         self._own: dict[int, Collection[str]] = dict.fromkeys(families, ())
         self._tallies = {family: Tallies(family) for family in families}
-        self._addresses: Optional[list[str]] = None  # None: to be read
-        self._pending: set[ServiceName] = set()  # whose rules may differ from what the API says
-        self._triggered: list[tuple[int, float]] = []  # family, and when the change behind a slice of it was
+        self._addresses: Optional[list[str]] = None  # None: must be read
+        self._pending: set[ServiceName] = set()  # Services whose rules may differ from the API
+        self._triggered: list[tuple[int, float]] = []  # (family, time of the change behind an EndpointSlice)
         self._began = time.time()
-        self._refused: dict[ServiceName, str] = {}  # as reported
+        self._refused: dict[ServiceName, str] = {}  # as last reported
         self._unreadable: dict[ServiceName, str] = {}
         self._quarantine: set[ServiceName] = set()  # refused by the kernel
-        self._must_resolve = True  # node, configuration or ServiceCIDRs are others
+        self._must_resolve = True  # the node, the configuration or ServiceCIDRs have changed
         self._followed: Optional[bool] = None
-        self._node_state: Optional[NodeState] = None  # as reported
-        self._intruders: dict[int, tuple[Commit, float]] = {}  # by family, and since when
-        # Families whose last attempt failed, and the Services that they lack. They are tried again after a while; the others
-        # do not wait for them.
+        self._node_state: Optional[NodeState] = None  # as last reported
+        self._intruders: dict[int, tuple[Commit, float]] = {}  # by family: the transaction, and since when
+        # Families whose last attempt failed, and the Services that they lack. They are retried after a while; the others do
+        # not wait for them.
         self._behind: dict[int, frozenset[ServiceName]] = {}
-        self._attempts = 0  # that failed, since one that did not
-        self._retry_at = 0.0  # by the monotonic clock, as are the next two
+        self._attempts = 0  # consecutive failed attempts
+        self._retry_at = 0.0  # monotonic clock, like the next two
         self._not_before = 0.0
         self._compare_at = 0.0
         self._reported_checks: Optional[HealthChecks] = None
@@ -160,14 +160,14 @@ class Loop:
         self._must_resolve = True
 
     def take_settings(self, settings: LoopSettings) -> None:
-        """Of a reload, in the loop's thread."""
+        """Apply the settings of a reload, in the loop's thread."""
         self._settings = settings
         self._must_resolve = True
         self._doubt()
 
     @property
     def timeout(self) -> float:
-        """Seconds that it may sleep."""
+        """How many seconds it may sleep."""
         now = time.monotonic()
         if not self._source.complete:
             return 1.0
@@ -187,7 +187,7 @@ class Loop:
             if family in self._programmers:
                 self._programmers[family].doubt()
                 self._intruders[family] = (commit, began)
-        complete = self._source.complete  # first: what is listed after it is taken waits for the next turn
+        complete = self._source.complete  # first: whatever is listed later waits for the next turn
         change = self.objects.take(self._source.take())
         self._note(change)
         if not complete:
@@ -201,7 +201,7 @@ class Loop:
             self._repair(retry)
             if now >= self._not_before and (self._pending or self._must_resolve or retry or compare):
                 self._program(retry=retry, compare=compare)
-        except BallastError as error:  # of the configuration or the node's addresses
+        except BallastError as error:  # from the configuration or the node's addresses
             self._not_before = self._fail(error, *self._families)
 
     # What it does
@@ -212,12 +212,12 @@ class Loop:
 
     def _note(self, change: Change) -> None:
         if change.events or change.endpoint_events:
-            # Nothing waits where no rule may differ, as after a change of a headless Service.
+            # Nothing is queued if no rule can differ, as after a change of a headless Service.
             concerned = self._families if change.services else ()
             families = tuple(family for family in concerned if change.events or family in change.families)
             self._sink(Queued(time.time(), change.events, change.endpoint_events, families))
         self._pending |= change.services
-        # What happened before it ran was not delayed by it.
+        # Changes from before the start were not delayed by this program.
         self._triggered += [(family, at) for family, at in change.triggered if at >= self._began]
         if change.node or change.cidrs:
             self._must_resolve = True
@@ -233,8 +233,8 @@ class Loop:
             self._report_refused({})
 
     def _resolve(self) -> None:
-        """Node, configuration and ServiceCIDRs as they are now. Each family whose rules depend on what changed gets another
-        compiler, and all of its Services are read again where their meaning may be another one."""
+        """Apply the present node, configuration and ServiceCIDRs. Each family whose rules depend on a change gets a new
+        compiler, and all its Services are read again if their meaning may have changed."""
         if not self._must_resolve:
             return
         if self._addresses is None:
@@ -251,7 +251,7 @@ class Loop:
         self._must_resolve = False
 
     def _fail(self, error: BallastError, *families: int) -> float:
-        """Report it. When to try again."""
+        """Report a failure; returns when to try again."""
         self._attempts += 1
         self._sink(Failed(time.time(), error.in_one_line, families))
         return time.monotonic() + backoff(self._attempts)
@@ -306,7 +306,7 @@ class Loop:
         programmer, release = self._programmers[family], self._circumstances[family].release
         states = {name: self.objects.state_of(name, family, release) for name in names}
         in_force = {name: programmer.state_of(name) for name in names}
-        # Most Services are of one family: the other has nothing to do.
+        # Most Services have one family; there is nothing to do for the other.
         changed = {name: state for name, state in states.items() if state != in_force[name]}
         claimed = self._destinations_of(family, (each[name].ports for name in changed for each in (in_force, states)))
         before = programmer.frontends_at(claimed)
@@ -377,7 +377,8 @@ class Loop:
         self._refused = now
 
     def _report_checks(self) -> None:
-        # A family that the node has no address of serves nobody, and neither does one whose nodePortAddresses fit none.
+        # A family without an address of the node serves nobody, and neither does one whose addresses do not match
+        # nodePortAddresses.
         served = {
             family: at.node_ports
             for family, at in self._circumstances.items()
@@ -393,12 +394,12 @@ class Loop:
 
 
 def rest_seconds(worked: float) -> float:
-    """How long changes gather after a turn that took `worked` seconds."""
+    """How long changes are collected after a turn that took `worked` seconds."""
     return min(_REST_MOST, _REST_SHARE * worked)
 
 
 def run(loop: Loop, waker: Waker, kernel: Any, ended: threading.Event, inbox: Callable[[], list[LoopSettings]]) -> None:
-    """Until `ended` is set and `waker` called. `inbox` gives the settings of reloads since the last call."""
+    """Run until `ended` is set and `waker` is called. `inbox` returns the settings of reloads since its last call."""
     with selectors.DefaultSelector() as selector, collect_rarely(_COLLECTION_SECONDS) as collect_if_due:
         for readable in (waker.socket, kernel.fileno(), kernel.addresses.socket):
             selector.register(readable, selectors.EVENT_READ)

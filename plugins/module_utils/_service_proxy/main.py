@@ -3,17 +3,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 
-"""`ballast-service-proxy`: programs the Services of a node with the rules of mode nftables, and follows the cluster.
+"""`ballast-service-proxy`: programs a node's Services with the rules of mode nftables, and follows the cluster.
 
-    ballast-service-proxy --config FILE                   run, in the foreground, until SIGTERM; the rules stay
-                          --user NAME                     as this user, with CAP_NET_ADMIN alone; it is started as root
-                          --hostname-override NODE        of the node NODE, whatever FILE says, as kube-proxy has it
+    ballast-service-proxy --config FILE                   run in the foreground until SIGTERM; the rules stay
+                          --user NAME                     run as this user with only CAP_NET_ADMIN; must be started as root
+                          --hostname-override NODE        use this node name, whatever FILE says, as kube-proxy does
     ballast-service-proxy check --config FILE             check FILE
-    ballast-service-proxy status --config FILE [--json]   what the running one does
+    ballast-service-proxy status --config FILE [--json]   show what the running program does
     ballast-service-proxy --cleanup                       remove the rules that it made, and nothing else
 
-FILE is a KubeProxyConfiguration. Exit status: 0 after SIGTERM, 2 for a bad configuration or command line, 3 if it cannot run on
-this machine, as when another one runs, 1 for an unexpected error. It never ends because the API server is away.
+FILE is a KubeProxyConfiguration. Exit status: 0 after SIGTERM, 2 for a bad configuration or command line, 3 if it cannot run
+on this machine (for example because another one is running), 1 for an unexpected error. It never exits because the API
+server is unreachable.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _ABOUT = "Program the Services of this node with nftables, as kube-proxy does."
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """The program; leaves by SystemExit."""
+    """Run the program; exits with SystemExit."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     name = Flag("--service-proxy-name", "serve only Services whose label service-proxy-name has this value", "NAME")
     node = Flag("--hostname-override", "name of the node, overriding hostnameOverride", "NODE")
@@ -84,7 +85,7 @@ def _run(config: str, directory: str, **flags: str) -> None:
     make_directories(AGENT, directory)
     with host_lock(AGENT, directory):
         control = listen(AGENT, control_path(directory))
-        _become(flags["user"])  # for what follows: the lock and the socket stay root's
+        _become(flags["user"])  # only now: the lock and the socket belong to root
         asyncio.run(_serve(configuration, config, node, control, flags["service_proxy_name"]))
 
 
@@ -139,7 +140,7 @@ async def _answer_status(program: Program, config: str, control: socket.socket) 
     async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await answer_status({"config": config, **program.status()}, writer)
 
-    # Not start_unix_server, which in Python 3.13 looks at the socket's file: only root may.
+    # Not start_unix_server, which in Python 3.13 accesses the socket's file: only root may.
     await asyncio.start_server(answer, sock=control)
 
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 
-"""The errors of the program `ballast-service-proxy`."""
+"""Messages of the program `ballast-service-proxy`."""
 
 from __future__ import annotations
 

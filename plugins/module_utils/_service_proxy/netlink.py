@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 
-"""Netlink, as far as a program that follows a kernel needs it: what changed in nftables, and that addresses did.
+"""Netlink, as far as a program that follows a kernel needs it: changes of nftables, and the fact that addresses changed.
 
-A raw socket and not pyroute2: two groups are listened to and one request is asked. Over what the program holds anyway, importing
-pyroute2 0.7.2 for this and for conntrack takes 0.13 s and 13 MiB; it reads a transaction of four elements in 126 us instead of 9,
-and an entry of conntrack in 73 us instead of 33 [measured].
-What the kernel sends is trusted to be well formed. Source: linux/netlink.h, linux/netfilter/nf_tables.h, linux/rtnetlink.h.
+Uses a raw socket instead of pyroute2, because it only listens to two groups and sends one request. Importing pyroute2 0.7.2
+for this and for conntrack takes another 0.13 s and 13 MiB; it parses a transaction of four elements in 126 us instead of 9,
+and a conntrack entry in 73 us instead of 33 [measured]. What the kernel sends is trusted to be well-formed. Source:
+linux/netlink.h, linux/netfilter/nf_tables.h, linux/rtnetlink.h.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _NEWGEN, _GETGEN = 15, 16
 _GEN_ID, _GEN_PID, _GEN_NAME = 1, 2, 3
 _NLM_F_REQUEST = 1
 _ATTRIBUTE_TYPE = 0x3FFF
-_BUFFER = 1 << 23  # bytes of events that may wait
+_BUFFER = 1 << 23  # bytes of events that may be queued
 _MOST = 1 << 16  # bytes of one datagram
 _SECONDS = 5.0
 FAMILIES = {2: 4, 10: 6}  # NFPROTO_IPV4, NFPROTO_IPV6
 
 
 def open_netfilter(seconds: float) -> socket.socket:
-    """For nftables and conntrack. An answer is waited for so long; 0: not at all."""
+    """A netlink socket for nftables and conntrack. `seconds` is the timeout of a response; 0: do not wait at all."""
     opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_NETFILTER)
     opened.bind((0, 0))
     opened.settimeout(seconds)
@@ -49,8 +49,8 @@ class Commit(NamedTuple):
     """A transaction of nftables."""
 
     generation: int
-    tables: frozenset[tuple[int, str]]  # what it touched: 4 or 6 (0: another family), and the table's name
-    pid: int  # of the thread, in the first PID namespace
+    tables: frozenset[tuple[int, str]]  # what it touched: (4, 6 or 0 for another family, name of the table)
+    pid: int  # of the thread, in the initial PID namespace
     program: str  # the first 15 characters of the program's name
 
 
@@ -59,7 +59,7 @@ class Overflow(Exception):
 
 
 class AddressEvents:
-    """Tells that an address of a link came or went."""
+    """Reports that an address of a link was added or removed."""
 
     def __init__(self) -> None:
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_ROUTE)
@@ -86,13 +86,13 @@ class AddressEvents:
 
 
 class NftablesEvents:
-    """The transactions of this network namespace, of all programs. PermissionError without CAP_NET_ADMIN."""
+    """The transactions of all programs in this network namespace. PermissionError without CAP_NET_ADMIN."""
 
     def __init__(self) -> None:
         self.socket = open_netfilter(0)
         self.socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER)
         self._asking = open_netfilter(_SECONDS)
-        # Of the transaction whose events arrive: family, and the name as the kernel sends it. There is an event for each element.
+        # (family, raw name) of the tables in the transaction whose events are arriving. There is one event per element.
         self._tables: set[tuple[int, bytes]] = set()
         self.listen()
 
@@ -100,11 +100,11 @@ class NftablesEvents:
         self.socket.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, _NFNLGRP_NFTABLES)
 
     def ignore(self) -> None:
-        """Hear nothing until `listen`: of a transaction of 50,000 elements there are as many events."""
+        """Stop receiving events until `listen`: a transaction of 50,000 elements causes as many."""
         self.socket.setsockopt(_SOL_NETLINK, _DROP_MEMBERSHIP, _NFNLGRP_NFTABLES)
 
     def generation(self) -> int:
-        """How many transactions there were, modulo 2**32."""
+        """The number of transactions so far, modulo 2**32."""
         header = HEADER.pack(HEADER.size + NFGENMSG.size, _NFNL_SUBSYS_NFTABLES << 8 | _GETGEN, _NLM_F_REQUEST, 0, 0)
         self._asking.send(header + NFGENMSG.pack(0, 0, 0))
         for kind, _family, attributes in _messages(self._asking.recv(_MOST)):
@@ -113,7 +113,7 @@ class NftablesEvents:
         raise OSError(errno.EPROTO, "the kernel did not report its nftables generation")
 
     def drain(self) -> list[Commit]:
-        """Those since the last call. Overflow where some may be missing."""
+        """The transactions since the last call. Overflow if some may be missing."""
         commits: list[Commit] = []
         while True:
             try:
@@ -129,7 +129,7 @@ class NftablesEvents:
                 if kind == _NEWGEN:
                     commits.append(self._commit(attributes_of(attributes)))
                 else:
-                    # In every message of nftables the first attribute is the name of the table.
+                    # The first attribute of every nftables message is the name of the table.
                     self._tables.add((family, _first(attributes)))
 
     def close(self) -> None:
@@ -144,7 +144,7 @@ class NftablesEvents:
 
 
 def _messages(data: bytes) -> Iterator[tuple[int, int, memoryview]]:
-    """Of nftables: type, family, attributes."""
+    """The nftables messages in a datagram: type, family, attributes."""
     view, at = memoryview(data), 0
     while at + HEADER.size <= len(data):
         length, kind, _flags, _sequence, _port = HEADER.unpack_from(data, at)

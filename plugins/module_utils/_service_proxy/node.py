@@ -24,9 +24,9 @@ from .ports import LoopSettings
 
 
 class Circumstances(NamedTuple):
-    """All that rules of one family depend on beside the Services. With equal ones, a Compiler stays."""
+    """Everything that the rules of one family depend on besides the Services. While it stays equal, the Compiler is kept."""
 
-    view: FamilyView  # without Services; of the node's addresses only those where node ports are served
+    view: FamilyView  # without Services; the node's addresses are only those that serve node ports
     config: RuleConfig
     node_ports: NodePortAddresses
     release: Release
@@ -52,7 +52,7 @@ def circumstances_of(
         config = parse_config(settings.document, backend=NFTABLES, family=family, node=node).rules
         view = FamilyView(family, node, service_cidrs=objects.cidrs(family, release))
         node_ports = Compiler(view, config).node_ports
-        # A pod that comes brings an address of a link with it, which changes no rule.
+        # A new pod adds an address to a link, which must not count as a change of rules.
         served = replace(node, addresses=node_ports.addresses)
         if node_ports.all_local:
             node_ports, served = replace(node_ports, addresses=()), replace(node, addresses=())

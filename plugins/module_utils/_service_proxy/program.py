@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 
-"""The running program put together: feed, kernel, loop and faces, each in its own threads."""
+"""The running program: connects feed, kernel, loop and faces, each with its own threads."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from .messages import AGENT
 from .ports import Failed, LoopSettings, Report
 from .status import Record
 
-_END_SECONDS = 30.0  # a transaction that is under way is finished
+_END_SECONDS = 30.0  # a transaction in progress is finished
 
 
 class Program:
     def __init__(self, configuration: Configuration, service_proxy_name: str, log: Log) -> None:
-        """HostError where this machine does not let it run."""
+        """HostError if it cannot run on this machine."""
         self.service_proxy_name = service_proxy_name
         self._configuration = configuration
         self._host = LocalHost()
@@ -61,11 +61,11 @@ class Program:
             addresses=lambda: own_addresses(read_links(self._host)),
             clean=self._cleaner.clean,
         )
-        self._over = asyncio.Event()  # of the loop that this is made in
+        self._over = asyncio.Event()  # bound to the event loop in which this object is created
         self._thread = threading.Thread(target=self._work, name="loop", daemon=True)
 
     def start(self) -> None:
-        """HostError where a port is taken and the configuration says that this is an error."""
+        """HostError if a port is taken and the configuration makes that an error."""
         self._faces.start()
         self._feed.start()
         self._cleaner.start()
@@ -73,7 +73,7 @@ class Program:
         self._thread.start()
 
     async def wait(self, ending: asyncio.Event) -> None:
-        """Until `ending` is set, or the loop ends by itself, whose error is raised."""
+        """Wait until `ending` is set, or until the loop ends by itself, whose error is then raised."""
         waits = [asyncio.ensure_future(event.wait()) for event in (ending, self._over)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
@@ -82,7 +82,7 @@ class Program:
             raise self._failure
 
     def reload(self, configuration: Configuration) -> Sequence[str]:
-        """The keys that need a restart."""
+        """Apply a configuration; returns the keys that need a restart."""
         self._configuration, restart = self._configuration.reload(configuration)
         self._inbox.append(self._settings(self._configuration))
         self._waker()
@@ -95,7 +95,7 @@ class Program:
         return {"seconds": seconds, **of, "settings": asdict(self._configuration), **self._record.as_data()}
 
     def close(self) -> None:
-        """The rules stay in the kernel."""
+        """Stop. The rules stay in the kernel."""
         self._feed.end()
         self._cleaner.end()
         self._ended.set()
@@ -132,7 +132,7 @@ class Program:
     def _work(self) -> None:
         try:
             run(self._loop, self._waker, self._kernel, self._ended, self._take_inbox)
-        except BaseException as error:  # a bug: the program ends with it, and its supervisor starts it again
+        except BaseException as error:  # a bug: the program exits with it, and its supervisor restarts it
             self._failure = error
         finally:
             self._tell_over()

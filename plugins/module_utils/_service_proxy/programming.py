@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 
-"""Brings the Services of one family to the kernel: what changed of them, or all of the table.
+"""Brings the Services of one family into the kernel: either what changed, or the whole table.
 
-A change is committed as it is. Where the kernel refuses it, all of the table is compared, as another program may have changed what
-the operations build upon. Where it refuses that too, the Services at fault are found by halves; they stay as they were in the
-kernel, and all others are programmed.
+A change is committed as it is. If the kernel refuses it, the whole table is compared, since another program may have changed
+what the operations build on. If the kernel refuses that too, the faulty Services are found by bisection; they stay as they
+were in the kernel, and all others are programmed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Cluster = Mapping[ServiceName, Desired]
 
 
 class Tables(Protocol):
-    """As `Kernel` has them. Methods raise BallastError."""
+    """The interface of `Kernel`. Methods raise BallastError."""
 
     def read(self, family: int) -> Optional[Table]: ...
 
@@ -41,24 +41,24 @@ class Tables(Protocol):
 
 class Outcome(NamedTuple):
     operations: int
-    full: bool = False  # all of the table was compared
-    refused: Mapping[ServiceName, str] = {}  # these stay as they were
+    full: bool = False  # the whole table was compared
+    refused: Mapping[ServiceName, str] = {}  # Services that stay as they were, with the reason
 
 
 class FamilyProgrammer:
     def __init__(self, family: int, tables: Tables) -> None:
         self.family = family
         self._tables = tables
-        self._rules: Optional[FamilyRules] = None  # None: nothing was programmed yet
-        self._is_sure = False  # that the kernel has what `_rules` says
+        self._rules: Optional[FamilyRules] = None  # None: nothing has been programmed yet
+        self._is_sure = False  # whether the kernel certainly has what `_rules` says
 
     def state_of(self, name: ServiceName) -> Desired:
-        """What is in force of a Service."""
+        """The state of a Service that is in force."""
         return Desired() if self._rules is None else self._rules.state_of(name)
 
     @property
     def count(self) -> int:
-        """Of Services in force."""
+        """The number of Services in force."""
         return 0 if self._rules is None else self._rules.count
 
     def frontends(self) -> list[Frontend]:
@@ -70,16 +70,16 @@ class FamilyProgrammer:
         return [] if self._rules is None else self._rules.frontends_at(destinations)
 
     def doubt(self) -> None:
-        """Compare all of the table next time."""
+        """Compare the whole table next time."""
         self._is_sure = False
 
     def repair(self) -> Outcome:
-        """Compare all of the table with what was programmed last."""
+        """Compare the whole table with what was programmed last."""
         return Outcome(0) if self._rules is None else self._program_all(self._rules.compiler, {})
 
     def program(self, compiler: Compiler, changed: Cluster) -> Outcome:
-        """Make `changed` true; all other Services stay as they are. `compiler` is another one where the node or the
-        configuration is. BallastError where it cannot be: then nothing is lost, and the next call compares the whole table."""
+        """Program the `changed` Services; all others stay as they are. A new `compiler` means that the node or the
+        configuration has changed. BallastError on failure: nothing is lost, and the next call compares the whole table."""
         if self._rules is None or not self._is_sure:
             return self._program_all(compiler, changed)
         if compiler is self._rules.compiler and not changed:
@@ -113,7 +113,7 @@ class FamilyProgrammer:
         try:
             self._tables.commit(operations)
         except BallastError as error:
-            live = self._tables.read(self.family)  # some of it may have been done
+            live = self._tables.read(self.family)  # part of it may have been committed
             return self._program_acceptable(compiler, base, changed, live, error)
         self._rules, self._is_sure = rules, True
         return Outcome(len(operations), full=True)
@@ -139,7 +139,7 @@ class FamilyProgrammer:
             raise error
         chosen = select(list(changed), accepts)
         if len(chosen) == len(changed):
-            raise error  # now it would be taken
+            raise error  # now it would be accepted
         operations = operations_of(chosen)
         self._tables.commit(operations)
         self._rules = FamilyRules(compiler, {**base, **{name: changed[name] for name in chosen}})

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 
-"""Which of several changes the kernel takes, where it refuses all of them together. Pure."""
+"""Selects the changes that the kernel accepts, if it refuses all of them together. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 
 def select(items: Sequence[T], accepts: Callable[[Sequence[T]], bool]) -> list[T]:
-    """As many of `items` as `accepts` takes together, in their order, found by halves: of n items with one at fault, in about
-    2 * log2(n) questions. A subset of what is taken is taken for acceptable too."""
+    """As many of `items` as `accepts` takes together, in order, found by bisection: for n items with one faulty one, about 2
+    * log2(n) calls. Assumes that a subset of accepted items is accepted too."""
 
     def take(part: Sequence[T], taken: Sequence[T]) -> list[T]:
         if not part or accepts([*taken, *part]):

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 
-"""What `ballast-service-proxy status` shows: kept from the loop's reports, as data and as a table."""
+"""What `ballast-service-proxy status` shows, collected from the loop's reports, as data and as a table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .ports import (
 
 
 class Record:
-    """Takes the reports of the loop. One line in the log for each, but for those of every change."""
+    """Receives the loop's reports and logs one line for each, except for those of every change."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -40,7 +40,7 @@ class Record:
         self._node: Optional[NodeState] = None
         self._full: Optional[Programmed] = None
         self._last: Optional[Programmed] = None
-        self._programmed: dict[int, float] = {}  # when rules of a family were last brought up to date
+        self._programmed: dict[int, float] = {}  # by family, when its rules were last brought up to date
         self._behind: tuple[int, ...] = ()
         self._repaired: Optional[Repaired] = None
         self._failed: Optional[Failed] = None
@@ -52,7 +52,7 @@ class Record:
         self._tell(report)
 
     def as_data(self) -> dict[str, Any]:
-        """All that is known now; times in seconds ago, null where it did not happen."""
+        """Everything known now. Times are seconds ago, null if it has not happened."""
         now = time.time()
         with self._lock:
             last, repaired = self._last, self._repaired
@@ -125,7 +125,7 @@ class Record:
 
 
 def table(status: dict[str, Any]) -> str:
-    """Of the running program's answer."""
+    """The status of the running program as a table."""
     api = {"followed": "follows the API server", "lost": "API server lost", None: "waits for the API server"}
     head = (
         f"node {status['node']}, {api[status['api']]}, {status['services']} Services, {status['changes']} changes, {status['repairs']} repairs, "

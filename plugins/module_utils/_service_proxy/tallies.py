@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 
-"""What is counted over all Services of a family, kept while they change."""
+"""Counts over all Services of a family, updated as they change."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .ports import HealthCheck, NoLocal, ServiceName
 
 
 class _Counts(NamedTuple):
-    internal: int  # ports under a Local policy that have endpoints, but none on this node
+    internal: int  # ports with policy Local that have endpoints, but none on this node
     external: int
     check: int  # healthCheckNodePort
-    local: int  # ready endpoints on this node, each address once
+    local: int  # ready endpoints on this node, by unique address
 
 
 class Tallies:
     def __init__(self, family: int) -> None:
         self._family = family
-        self._counts: dict[ServiceName, _Counts] = {}  # of those that count at all
+        self._counts: dict[ServiceName, _Counts] = {}  # only Services with a count above 0
         self.no_local = NoLocal()
 
     def replace(self, name: ServiceName, ports: Ports, node: str) -> None:

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The service proxy as a DaemonSet: makes its objects and waits for its pods; removes the rules of all nodes with it."""
+"""The service proxy as a DaemonSet: creates its objects and waits for its pods; on removal, removes the rules of all
+nodes."""
 
 from __future__ import annotations
 
@@ -29,10 +30,10 @@ from .messages import MESSAGES
 from .objects import NAME, NAMESPACE, SET_PATH, cleaning_daemonset, daemonset_objects, missing_pods
 from .request import PRESENT, DaemonSetRequest
 
-_SECONDS = 300  # until all pods are as they are to be
+_SECONDS = 300  # until all pods match their template
 _INTERVAL = 0.5
 
-State = Mapping[str, Optional[Object]]  # the objects by path, None for an absent one
+State = Mapping[str, Optional[Object]]  # the objects by path; None for an absent one
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class DaemonSetEngine(BaseEngine[DaemonSetRequest, State, Plan]):
         return find_objects(_api(ctx), daemonset_objects(ctx.desired))
 
     def plan(self, desired: DaemonSetRequest, state: State) -> Plan:
-        """A removal has the pods remove the rules of their nodes first."""
+        """For a removal, the pods first remove the rules of their nodes."""
         present = desired.state == PRESENT
         steps = object_steps(daemonset_objects(desired), state, present=present, foreign=_foreign)
         there = state[SET_PATH]

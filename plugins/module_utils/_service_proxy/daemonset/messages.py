@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What can be wrong with the service proxy as a DaemonSet."""
+"""Messages about the service proxy as a DaemonSet."""
 
 from __future__ import annotations
 

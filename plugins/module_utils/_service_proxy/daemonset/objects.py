@@ -4,9 +4,9 @@
 
 """The objects of the service proxy as a DaemonSet, by path. Pure.
 
-A container gives capabilities to root alone. So the program starts as root, with those with which it becomes its own user, and has
-CAP_NET_ADMIN alone from then on (`_agent/privileges.py`). It needs the API server by an address that is no Service's: those are what
-it makes.
+A container gives capabilities only to root. So the program starts as root, with the capabilities needed to become its own
+user, and from then on has only CAP_NET_ADMIN (`_agent/privileges.py`). It must reach the API server at an address that is
+not a Service's, because it is the one that makes those work.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .request import DaemonSetRequest
 
 NAMESPACE = "kube-system"
 NAME = AGENT.name
-ACCOUNT = f"{AGENT.name}-pod"  # and its role: that of a node's service may be there too (files/rights.yml)
+ACCOUNT = f"{AGENT.name}-pod"  # and its role; a node's service has another account (files/rights.yml)
 NAME_LABEL, CONFIG_ANNOTATION = "app.kubernetes.io/name", "ballast.kube/config"
-# The groups and resources that it follows; and Events, which it writes.
+# The API groups and resources that it follows, and the Events that it writes.
 RIGHTS: Sequence[tuple[str, Sequence[str], Sequence[str]]] = (
     ("", ("services", "nodes"), ("list", "watch")),
     ("discovery.k8s.io", ("endpointslices",), ("list", "watch")),
@@ -55,8 +55,8 @@ def daemonset_objects(desired: DaemonSetRequest) -> dict[str, Object]:
 
 
 def cleaning_daemonset(there: Object) -> Object:
-    """In the place of the one that is there: its pods remove the rules of their node and wait. On all nodes at once, as nothing
-    serves them any more."""
+    """A replacement for the existing DaemonSet: its pods remove the rules of their node and wait. On all nodes at once,
+    since no rules serve traffic any more."""
     pod = there["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     image = {key: container[key] for key in ("image", "imagePullPolicy") if key in container}
@@ -73,7 +73,7 @@ def cleaning_daemonset(there: Object) -> Object:
 
 
 def missing_pods(daemonset: Mapping[str, Any]) -> str:
-    """What of its pods is not as its template says, "" where all are."""
+    """Which pods do not match their template yet; "" if all do."""
     status = daemonset.get("status") or {}
     if status.get("observedGeneration", 0) < daemonset["metadata"].get("generation", 0):
         return "its controller has not observed it yet"
@@ -102,7 +102,7 @@ def _pod(desired: DaemonSetRequest) -> Object:
             {"name": "KUBERNETES_SERVICE_HOST", "value": desired.host},
             {"name": "KUBERNETES_SERVICE_PORT", "value": str(desired.port)},
         ],
-        # An update goes on to the next node when the rules of this one are in force.
+        # A rolling update continues with the next node once the rules of this one are in force.
         "readinessProbe": {
             "httpGet": {"path": "/readyz", "port": port, "scheme": "HTTP", **_probe_host(host)},
             "periodSeconds": 2,
@@ -124,12 +124,12 @@ def _pod(desired: DaemonSetRequest) -> Object:
 
 
 def _probe_host(host: str) -> Mapping[str, str]:
-    """The kubelet asks the node's address where nothing else is said."""
+    """Without a host, the kubelet probes the pod's address, which is the node's."""
     return {} if host in ("0.0.0.0", "::") else {"host": host}
 
 
 def _security(*capabilities: str) -> Object:
-    """Its lock and its sockets are files of root's in /run of the container: an emptyDir would be open to all users."""
+    """Its lock and sockets are root's files in /run of the container: an emptyDir would be accessible to all users."""
     added = {"add": list(capabilities)} if capabilities else {}
     return {
         "allowPrivilegeEscalation": False,

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The request for the service proxy as a DaemonSet. Pure but for whether the kubeconfig is there."""
+"""The request for the service proxy as a DaemonSet. Pure, except that it checks whether the kubeconfig exists."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SPEC: dict[str, Any] = {
     **PROGRESS_LOG,
 }
 REQUIRED_IF = [("state", PRESENT, ("server",))]
-# Settings that would be the same on all nodes, with the reason why they cannot be.
+# Settings that cannot be the same on all nodes, with the reason.
 _NOT_FOR_ALL = {
     ("clientConnection", "kubeconfig"): "pods use their ServiceAccount",
     ("hostnameOverride",): "each pod has the name of its node",
@@ -45,12 +45,12 @@ _HTTPS_PORT = 443
 @dataclass(frozen=True)
 class DaemonSetRequest:
     state: str
-    kubeconfig: str  # "" is as in connection.py
+    kubeconfig: str  # "" as in connection.py
     context: str
     image: str
     host: str = ""  # of the API server
     port: int = _HTTPS_PORT
-    text: str = ""  # content of the configuration
+    text: str = ""  # content of the configuration file
     healthz: tuple[str, int] = ("", 0)
     service_proxy_name: str = ""
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class DaemonSetRequest:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> DaemonSetRequest:
-        """Raises all errors of the options at once."""
+        """Raises all errors of the options together."""
         problems: list[BallastError] = []
         if connection.is_missing(params["kubeconfig"]):
             problems.append(MESSAGES.error("service-proxy-daemonset-kubeconfig", path=params["kubeconfig"]))

@@ -33,7 +33,7 @@ from .request import USER, Deployment
 from .rules import RULES_KINDS, rules_resource
 
 if TYPE_CHECKING:
-    # Ansible brings to a node what a module imports, and the program is made of that there. Nothing of it runs in here.
+    # Ansible copies to a node what a module imports, and the program is built from that. None of it runs here.
     from .. import main  # noqa: F401
 
 
@@ -72,7 +72,7 @@ ENGINE = ServiceProxyEngine()
 
 
 def _user_resources(ctx: Context[Deployment]) -> list[Resource]:
-    """The user that it runs as, and that this one may read the kubeconfig."""
+    """The user that it runs as, and read access to the kubeconfig for that user."""
     user = ctx.desired.user
     if not user:
         return []
@@ -85,7 +85,7 @@ def _user_resources(ctx: Context[Deployment]) -> list[Resource]:
 
 
 def _unreadable(ctx: Context[Deployment]) -> list[BallastError]:
-    """What keeps the user from reading the kubeconfig, and is not ours to change."""
+    """What keeps the user from reading the kubeconfig and is not ours to change."""
     problems, user = [], ctx.desired.user
     for path in _credentials(ctx):
         access, closed = read_access(ctx.host, path), closed_directory(ctx.host, path)
@@ -101,7 +101,7 @@ def _unreadable(ctx: Context[Deployment]) -> list[BallastError]:
 
 
 def _credentials(ctx: Context[Deployment]) -> Sequence[str]:
-    """The kubeconfig and the files that it names, less those that are not there."""
+    """The kubeconfig and the files that it refers to, without those that do not exist."""
     path = ctx.desired.kubeconfig
     data = ctx.host.read_trusted(path)
     return () if data is None else (path, *named_files(data, path))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What `service_proxy_info` returns, with `readiness: true` also the verdicts of production readiness."""
+"""What `service_proxy_info` returns, including, with `readiness: true`, its production readiness report."""
 
 from __future__ import annotations
 

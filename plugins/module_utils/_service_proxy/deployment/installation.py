@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The service proxy's installation: program, packages, service and sandbox. It is the same on every node."""
+"""The installation of the service proxy: program, packages, service and sandbox. It is the same on every node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..._core.text.packages import package_names, read_distribution
 from ..configuration import RESTART_KEYS, parse_configuration
 from ..messages import AGENT
 
-_NFT = "nft"  # of the package nftables; on a node whose kube-proxy is a pod, only that may have it
+_NFT = "nft"  # from package nftables; if kube-proxy runs in a pod, possibly only that pod has it
 
 
 class ServiceProxyInstallation(Installation):
@@ -40,7 +40,7 @@ INSTALLATION = ServiceProxyInstallation(
     needed={"prometheus_client": "python3-prometheus-client"},
     parse=lambda text, name: parse_configuration(text, name=name),
     restart_keys=tuple(RESTART_KEYS),
-    config_mode=0o644,  # no secret is in it, and the program reads it as a user of its own
+    config_mode=0o644,  # contains no secret, and the program reads it as its own user
     cgroup="ballast-service_proxy",
     after=("network-online.target",),
     sandbox=_sandbox,

@@ -46,20 +46,20 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Status:
-    """What the answers use of the running program's status."""
+    """The part of the running program's status that the answers use."""
 
-    is_followed: bool  # the API server is
+    is_followed: bool  # whether the API server is followed
     api_lost: str  # why not
-    failed: str  # why rules cannot be written, "" while they can
-    behind: tuple[str, ...]  # "IPv6": families whose rules are not as the API says
+    failed: str  # why rules cannot be written; "" if they can
+    behind: tuple[str, ...]  # "IPv6": families whose rules do not match the API
     refused: tuple[str, ...]  # Services whose present form is not in force
     repairs: int
-    services: int  # that have rules
+    services: int  # with rules
     service_proxy_name: str
 
     @classmethod
     def parse(cls, document: object) -> Optional[Status]:
-        """None if the document has another form: another version of the program, or another program."""
+        """The parsed status; None if it has another form: another version of the program, or another program."""
         try:
             fields: Any = document
             return cls(
@@ -96,7 +96,7 @@ def reading_of(facts: Facts) -> Reading:
 
 
 def present_failures(facts: Facts) -> dict[str, str]:
-    """Each known failure mode that is present: its id, and what shows it."""
+    """The id of each known failure mode that is present, and what shows it."""
     status = facts.status
     texts = {
         DOWN: facts.down("a program"),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The request for a node's service proxy: the options, and the KubeProxyConfiguration that is written from them. Pure."""
+"""The request for a node's service proxy: its options, and the KubeProxyConfiguration built from them. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..configuration_messages import MESSAGES
 from ..messages import AGENT
 
 USER = AGENT.name
-STOP_SECONDS = 60  # a transaction that is under way is finished
+STOP_SECONDS = 60  # a transaction in progress is finished
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 
 _STATE_DIR: dict[str, Any] = {"state_dir": {"type": "path", "default": "/var/lib/ballast/service-proxy"}}
@@ -39,8 +39,8 @@ REQUIRED_IF = [("state", PRESENT, ("config",))]
 
 @dataclass(frozen=True)
 class Deployment:
-    """`document` is the content of the file of settings, empty for ABSENT; `warnings` name what of it has no effect. `user` is the
-    one that the program becomes, "" where it stays root, with the same capability."""
+    """`document` is the content of the configuration file, empty for ABSENT; `warnings` are about settings without effect.
+    `user` is the user that the program becomes; "" if it stays root, with the same capability."""
 
     state: str
     state_dir: str
@@ -57,7 +57,7 @@ class Deployment:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Deployment:
-        """Raises all errors of the options at once, worded as by the program itself."""
+        """Raises all errors of the options together, in the words of the program itself."""
         if params["state"] == ABSENT:
             return cls(ABSENT, params["state_dir"], {})
         document = {"apiVersion": API_VERSION, "kind": KIND, **without_unset(params["config"])}

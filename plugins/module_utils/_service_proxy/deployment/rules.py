@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The rules that a service proxy leaves in the kernel, as a resource of its installation: they go when it goes.
+"""The rules that a service proxy leaves in the kernel, as a resource of its installation: they are removed with it.
 
-The program makes them, keeps them through restarts and upgrades, and does not remove them when it ends.
+The program creates them, keeps them across restarts and upgrades, and does not remove them when it exits.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _VALUE: Value = {"made_by": INSTALLATION.agent.name}
 
 
 class RulesKind:
-    """`{made_by}`. While the program is installed they count as being there: an API server that is away is no difference."""
+    """`{made_by}`. While the program is installed the rules count as present: an unreachable API server is no difference."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         return _VALUE if ctx.host.stat(INSTALLATION.command) is not None or _has_tables(ctx.host) else ABSENT
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
-        """The program does."""
+        """Nothing to do: the program creates the rules."""
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
         remove_tables(ctx.host)
@@ -41,7 +41,7 @@ RULES_KINDS = {"service rules": RulesKind()}
 
 
 def rules_resource() -> Resource:
-    """Before the program, as it is removed after it."""
+    """Listed before the program, because it must be removed after it."""
     return Resource(
         "service rules",
         SERVICE_PROXY_TABLE,

@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Events of Services and of the Node (events.k8s.io/v1), written by a thread of their own, and not too many.
+"""Events of Services and of the Node (events.k8s.io/v1), written by a separate thread, with limits.
 
-| bound | beyond it |
+| limit | beyond it |
 |---|---|
-| the same Event once in ten minutes | it is left out |
+| the same Event once in ten minutes | it is omitted |
 | 25 Events at once, then one in 5 s | dropped and counted |
-| 100 that wait for the API server | dropped and counted |
+| 100 waiting for the API server | dropped and counted |
 | 10 attempts to write one, over about a minute | dropped and counted |
 """
 
@@ -35,7 +35,7 @@ _REMEMBERED = 1000
 _BURST, _REFILL_SECONDS = 25, 5.0
 _WAITING = 100
 _ATTEMPTS = 10
-# The API takes 1024, 128 and 253 characters; what shortens a note says so.
+# The API allows 1024, 128 and 253 characters; shortening a note adds a remark about that.
 _NOTE, _INSTANCE, _NAME = 900, 128, 230
 
 
@@ -71,7 +71,8 @@ def node_reference(node: NodeState) -> Reference:
 
 
 class EventWriter:
-    """`connect` is called in the thread, for each attempt: credentials may end. `post` may be called by any one thread."""
+    """`connect` is called in the writer thread for each attempt, because credentials may expire. `post` may be called from
+    any single thread."""
 
     def __init__(self, connect: Callable[[], Api], node: str, *, clock: Callable[[], float] = time.time) -> None:
         self.dropped = 0
@@ -79,7 +80,7 @@ class EventWriter:
         self._instance = f"{CONTROLLER}-{node}"[:_INSTANCE]
         self._clock = clock
         self._waiting: queue.Queue[Optional[dict[str, Any]]] = queue.Queue(_WAITING)
-        self._posted: dict[Event, float] = {}  # the oldest first
+        self._posted: dict[Event, float] = {}  # oldest first
         self._tokens, self._refilled_at = float(_BURST), clock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
@@ -88,7 +89,7 @@ class EventWriter:
         self._thread.start()
 
     def post(self, event: Event) -> None:
-        """Waits for nothing."""
+        """Queue an Event; never blocks."""
         now = self._clock()
         self._forget(now)
         if event in self._posted:
@@ -103,7 +104,7 @@ class EventWriter:
             self.dropped += 1
 
     def end(self, seconds: float) -> None:
-        """Write what waits, for at most so long."""
+        """Write what is queued, for at most `seconds`."""
         try:
             self._waiting.put_nowait(None)
         except queue.Full:
@@ -125,7 +126,7 @@ class EventWriter:
                 self._connect().create(path, body)
                 return
             except BallastError as error:
-                if error.id == "core-api-conflict":  # an attempt without an answer has written it
+                if error.id == "core-api-conflict":  # an attempt without a response has written it
                     return
                 if not is_temporary(error) or self._ended.wait(backoff(attempt)):
                     break

@@ -2,11 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What others see of `ballast-service-proxy`: health, metrics, health check node ports, Events. One thread has all but the last.
+"""What others see of `ballast-service-proxy`: health, metrics, health check node ports, Events. One thread serves all but
+Events.
 
     faces = Faces(configuration, connect=..., log=log)
-    faces.start()            # HostError where a port is taken and bindAddressHardFail is set
-    faces.report(report)     # the loop's Sink: from any thread, without waiting
+    faces.start()            # HostError if a port is taken and bindAddressHardFail is set
+    faces.report(report)     # the loop's Sink: callable from any thread, never blocks
     faces.reload(configuration)
     faces.close()
 
@@ -44,19 +45,19 @@ from .health_check_node_ports import HealthCheckNodePorts
 from .messages import MESSAGES
 from .metrics import Metrics
 
-_AGAIN_SECONDS = 5.0  # until a port that was taken is tried again
+_AGAIN_SECONDS = 5.0  # interval of attempts to open a port that is taken
 _END_SECONDS = 5.0
 _MOST_WAITING = 256  # reports
-_ACCEPT_SECONDS = 0.005  # load balancers ask /healthz from many machines
+_ACCEPT_SECONDS = 0.005  # load balancers query /healthz from many machines
 
 
 @dataclass(frozen=True)
 class _Server:
-    what: str  # as its log lines call it
-    key: str  # of its address
+    what: str  # its name in log lines
+    key: str  # the key of its address
     place: tuple[str, int]
     paths: Mapping[str, Callable[[], Answer]]
-    reason: str  # of the Event where its place is taken
+    reason: str  # of the Event if its address is taken
 
 
 class Faces:
@@ -68,7 +69,7 @@ class Faces:
         log: Log,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`connect` gives the API that Events are written to."""
+        """`connect` returns the API to which Events are written."""
         self._configuration = configuration
         self._log = log
         self._clock = clock
@@ -99,7 +100,7 @@ class Faces:
         )
 
     def start(self) -> None:
-        """HostError where a port is taken and the configuration says that this is an error."""
+        """HostError if a port is taken and the configuration makes that an error."""
         raise_open_files()  # each health check node port is a socket, and a cluster may have thousands
         self._events.start()
         self._thread.start()
@@ -110,20 +111,21 @@ class Faces:
         self._loop.call_soon_threadsafe(self._begin)
 
     def report(self, report: Report) -> None:
-        """Those of every change wait until somebody asks: to wake the thread costs more than to take them."""
+        """Pass on a report. Reports of every change wait until a request needs them: waking the thread costs more than
+        processing them."""
         self._waiting.append(report)
         if isinstance(report, (Queued, Programmed)) and len(self._waiting) < _MOST_WAITING:
             return
-        with suppress(RuntimeError):  # the faces are closed
+        with suppress(RuntimeError):  # already closed
             self._loop.call_soon_threadsafe(self._take_waiting)
 
     def reload(self, configuration: Configuration) -> None:
-        """Answer with these settings from now on, at the addresses of the start."""
+        """Use these settings from now on, still at the original addresses."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._reload, configuration)
 
     def close(self) -> None:
-        """Everything is answered until then; Events that wait get a few seconds."""
+        """Stop. Requests are served until then; queued Events get a few seconds."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_END_SECONDS)
         self._events.end(_END_SECONDS)
@@ -151,7 +153,7 @@ class Faces:
             self._node_ports.try_again()
 
     async def _open(self) -> list[BallastError]:
-        """Listen where that is not done yet. What could not be."""
+        """Listen on the addresses that are not open yet. Returns an error for each that cannot be opened."""
         failed = []
         for server in self._servers:
             if server.what in self._listeners:

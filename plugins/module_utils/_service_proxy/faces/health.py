@@ -2,13 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the node's Services work, and whether a load balancer may send it new connections: as kube-proxy 1.37 answers. Pure.
+"""Whether the node's Services work, and whether a load balancer may send it new connections, as kube-proxy 1.37 reports it.
+Pure.
 
-| path | 503 where |
+| path | 503 if |
 |---|---|
-| /livez | a change has waited for longer than two syncPeriods |
+| /livez | a change has been waiting for longer than two syncPeriods |
 | /healthz | as /livez, or the API has no such Node, or it is being deleted or has the taint ToBeDeletedByClusterAutoscaler |
-| /readyz | as /livez, or the rules were not in force yet since the start. kube-proxy has no such path |
+| /readyz | as /livez, or the rules have not been in force since the start. kube-proxy has no such path |
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ from ..ports import NodeState, Programmed, Queued, Report
 
 _FAMILY = {4: "IPv4", 6: "IPv6"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_NEVER = "0001-01-01T00:00:00Z"  # as Go prints no time
+_NEVER = "0001-01-01T00:00:00Z"  # how Go formats a zero time
 _PERIODS = 2
 
 
 class Health:
-    """`sync_seconds` is nftables.syncPeriod. Times in seconds since 1970. A node whose rules of one family wait is not healthy."""
+    """`sync_seconds` is nftables.syncPeriod. Times are seconds since 1970. The node is unhealthy if rules of either family
+    wait."""
 
     def __init__(self, sync_seconds: float) -> None:
         self.sync_seconds = sync_seconds
-        self._waiting_since: dict[int, float] = {}  # by family, of those for which a change waits
-        self._updated_at: dict[int, float] = {}  # by family, of those that are served
+        self._waiting_since: dict[int, float] = {}  # by family, if a change is waiting
+        self._updated_at: dict[int, float] = {}  # by family, for those that are served
         self._eligible = True
 
     def take(self, report: Report) -> None:
@@ -84,7 +86,7 @@ class Health:
 
 
 def format_time(at: Optional[float]) -> str:
-    """RFC 3339 in UTC with microseconds, of seconds since 1970; None is never."""
+    """RFC 3339 in UTC with microseconds, from seconds since 1970; None means never."""
     if at is None:
         return _NEVER
     return (_EPOCH + timedelta(seconds=at)).isoformat(timespec="microseconds").replace("+00:00", "Z")

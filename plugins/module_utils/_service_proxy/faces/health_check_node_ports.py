@@ -2,10 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The health check node ports of Services: a cloud's load balancer asks each node whether it has endpoints of the Service.
+"""The health check node ports of Services, where a cloud load balancer queries each node whether it has endpoints of the
+Service.
 
-A listener for each address and port is opened and closed as Services change: on addresses of each family that a Service has, for
-its endpoints of that family. One whose place is taken is an Event of its Service, and is tried again until it can be opened.
+A listener for each address and port is opened and closed as Services change: on addresses of each family of a Service, about
+its endpoints of that family. If an address and port is taken, an Event of the Service reports it, and it is retried until it
+can be opened.
 """
 
 from __future__ import annotations
@@ -19,14 +21,14 @@ from ..._agent.http_listener import JSON, Answer, HttpListener, Request, open_so
 from ..ports import HealthCheck, HealthChecks
 from .events import WARNING, Event, service_reference
 
-_ACCEPT_SECONDS = 0.005  # load balancers ask each of these from many machines
-_EVERYWHERE = {4: ("0.0.0.0",), 6: ("::",)}  # of that family alone
+_ACCEPT_SECONDS = 0.005  # load balancers query each of these from many machines
+_EVERYWHERE = {4: ("0.0.0.0",), 6: ("::",)}  # of that family only
 REASON = "FailedToStartServiceHealthcheck"
 _Place = tuple[str, int]
 
 
 class HealthCheckNodePorts:
-    """All of it in the loop of the faces. `is_healthy` says so of the rules of this node."""
+    """Runs in the event loop of the faces. `is_healthy` says whether the rules of this node are up to date."""
 
     def __init__(self, node: str, is_healthy: Callable[[], bool], post: Callable[[Event], None]) -> None:
         self._node = node
@@ -55,7 +57,7 @@ class HealthCheckNodePorts:
 
     @property
     def closed(self) -> int:
-        """Places that are wanted and could not be opened."""
+        """The number of addresses and ports that should be open and could not be opened."""
         return len(self._wanted.keys() - self._open.keys())
 
     def close(self) -> None:

@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What Prometheus reads: kube-proxy's metrics by its names, labels and buckets, so that dashboards and alerts go on, and ours.
+"""What Prometheus scrapes: kube-proxy's metrics with its names, labels and buckets, so that dashboards and alerts keep
+working, and our own.
 
-Bounds of buckets are written as Go writes them (`le="1"`, not `1.0`), or a sum over nodes of both programs would have each bucket
-twice. A test compares names, types, labels and bounds with a scrape of kube-proxy 1.37.1 in mode nftables.
+Bucket bounds are written as Go writes them (`le="1"`, not `1.0`): otherwise a sum over nodes with both programs would have
+every bucket twice. A test compares names, types, labels and bounds with a scrape of kube-proxy 1.37.1 in mode nftables.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ..ports import (
 )
 
 _SECONDS = tuple(0.001 * 2**power for power in range(15))  # of one transaction: 1 ms to 16.384 s
-_PROGRAMMING = (  # from a change to its rules: finer for those that go well
+_PROGRAMMING = (  # from a change to its rules; finer where values are normally expected
     *(0, 0.25, 0.5),
     *range(1, 60),
     *range(60, 120, 5),
@@ -48,7 +49,7 @@ class _Histogram:
         self.name = name
         self._text = text
         self._bounds = bounds
-        self._rows: dict[str, tuple[list[int], list[float]]] = {}  # for each bucket, the last beyond all; the sum
+        self._rows: dict[str, tuple[list[int], list[float]]] = {}  # counts of buckets, the last beyond all bounds; sum
 
     def observe(self, family: int, seconds: float) -> None:
         counts, total = self._rows.setdefault(_FAMILY[family], ([0] * (len(self._bounds) + 1), [0.0]))
@@ -67,7 +68,7 @@ class _Histogram:
 
 
 class Metrics:
-    """Takes reports of the loop; `collect` is called by prometheus_client. Both in one thread."""
+    """Receives the loop's reports; prometheus_client calls `collect`. Both in the same thread."""
 
     def __init__(self) -> None:
         import prometheus_client.core
@@ -120,7 +121,7 @@ class Metrics:
     def take(self, report: Report) -> None:
         if isinstance(report, Queued):
             self._queued_at.update(dict.fromkeys(report.families, report.at))
-            # kube-proxy follows Services for each family, and an EndpointSlice is of one.
+            # kube-proxy follows Services once per family, while an EndpointSlice belongs to one.
             self._counts["services"] += report.services * len(self._families)
             self._counts["endpoints"] += report.endpoints
             if report.families:
