@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files of root's that a service of its own user has to read, such as a kubeconfig: they are given to its group.
+"""Files of root that a service with its own user must read, such as a kubeconfig: they are given to its group.
 
-The owner stays, so that the service cannot change them, and who reads them as their owner still can. What was there before is in
-the journal, and comes back when the service goes.
+The owner stays the same, so that the service cannot change them and whoever reads them as their owner still can. The
+previous group and mode are in the journal and are restored when the service is removed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .._core.engine.plan import ABSENT, Resource, Value
 from .._core.host.host import Host
 
 _READ_BY_GROUP, _READ_BY_ALL, _ENTER_BY_ALL = 0o040, 0o004, 0o001
-_UNKNOWN = "UNKNOWN"  # stat(1), for a group without a name
+_UNKNOWN = "UNKNOWN"  # printed by stat(1) for a group without a name
 _SECONDS = 30
 
 
@@ -29,8 +29,8 @@ class Access(NamedTuple):
 
 
 class GroupAccessKind:
-    """`{group, mode}` of a file, where links lead to it too. `group` is ours: a file that somebody has given to another one since
-    is left alone."""
+    """`{group, mode}` of a file, also through links. `group` is our service's: a file that somebody has given to another
+    group since then is left alone."""
 
     def __init__(self, group: str) -> None:
         self._group = group
@@ -40,7 +40,7 @@ class GroupAccessKind:
         return ABSENT if current is None else current._asdict()
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
-        """No other group may read it meanwhile."""
+        """Set group and mode. No other group can read the file in between."""
         value, current = fields(after), read_access(ctx.host, target)
         if current is None or self._group not in (value["group"], current.group):
             return
@@ -51,11 +51,11 @@ class GroupAccessKind:
         ctx.host.run(["chmod", f"{mode:o}", "--", target], timeout=_SECONDS)
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
-        """What came after us belongs to who put it there."""
+        """Nothing to remove: a file that did not exist before us belongs to whoever created it."""
 
 
 def group_access(path: str, to: str, current: Access, *, group: str) -> Resource:
-    """That the group `to` may read the file `path`, whose access is `current`."""
+    """Give the group `to` read access to the file `path`, whose present access is `current`."""
     after = Access(to, current.mode | _READ_BY_GROUP)
     return Resource("group-access", path, after._asdict(), title=f"group of {path}", group=group)
 
@@ -73,12 +73,12 @@ def is_open_to_all(current: Access) -> bool:
 
 
 def is_of_another_group(current: Access, group_name: str) -> bool:
-    """Whether a group that is neither root's nor this one may read it now."""
+    """Whether a group other than root's and this one can read the file now."""
     return bool(current.mode & _READ_BY_GROUP) and current.group not in (group_name, "root")
 
 
 def closed_directory(host: Host, path: str) -> str:
-    """The first directory on the way to a file that others may not enter, "" where there is none."""
+    """The first directory on the path to a file that other users cannot enter; "" if there is none."""
     parts = os.path.dirname(path).split("/")
     for number in range(2, len(parts) + 1):
         directory = "/".join(parts[:number])

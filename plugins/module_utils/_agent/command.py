@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The command of a long-running program.
+"""The command line of a long-running program.
 
-    NAME --config FILE                   run, in the foreground, until SIGTERM
-    NAME check --config FILE             say whether FILE is in order
-    NAME status --config FILE [--json]   what the running one does
+    NAME --config FILE                   run in the foreground until SIGTERM
+    NAME check --config FILE             check FILE
+    NAME status --config FILE [--json]   show what the running program does
 
-Exit status: 0 after SIGTERM, 2 for a bad configuration or command line, 3 when this machine does not let it run, which is so
-when another one runs, 1 for what it did not expect.
+Exit status: 0 after SIGTERM, 2 for a bad configuration or command line, 3 if it cannot run on this machine (for example
+because another one is running), 1 for an unexpected error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .place import run_directory
 from .status import show_status
 
 if TYPE_CHECKING:
-    import asyncio  # takes longer to import than `status`, which modules ask for, takes to answer
+    import asyncio  # slow to import compared with the run time of `status`, which modules call
 
     from .log import Log
 
@@ -39,8 +39,8 @@ _CONFIG_BYTES = 1024 * 1024
 
 @dataclass(frozen=True)
 class Flag:
-    """An option of one program: a value for its `check` and `run`, by the flag's name, "" where it is not given; or what is
-    done in place of them, without a configuration, with the directory of its sockets."""
+    """An option of one program. Either its value is passed to `check` and `run` by the flag's name, "" if it is not given;
+    or `run` is called instead of those, without a configuration, with the directory of the program's sockets."""
 
     name: str
     help: str
@@ -54,17 +54,18 @@ class Flag:
 
 @dataclass(frozen=True)
 class Command:
-    """`check` and `run` get the path of the configuration, the directory of the program's sockets, and the values of `flags`."""
+    """`check` and `run` get the path of the configuration, the directory of the program's sockets, and the values of
+    `flags`."""
 
     agent: Agent
     about: str
-    check: Callable[..., str]  # returns what is reported of a valid configuration
+    check: Callable[..., str]  # returns a description of a valid configuration
     run: Callable[..., None]
     table: Callable[[dict[str, Any]], str]
     flags: Sequence[Flag] = ()
 
     def main(self, arguments: Optional[Sequence[str]] = None) -> None:
-        """Leaves by SystemExit."""
+        """Run; exits with SystemExit."""
         options = self._parse(arguments)
         try:
             directory = run_directory(self.agent, os.environ)
@@ -119,7 +120,8 @@ def read_config(agent: Agent, path: str) -> str:
 
 
 def require_libraries(agent: Agent, libraries: Mapping[str, str]) -> None:
-    """By the name that Python imports, the package of Debian. All that are missing, together."""
+    """Check that Python modules can be imported. `libraries` maps modules to Debian packages. All missing ones are reported
+    together."""
     problems = []
     for module, package in libraries.items():
         try:
@@ -131,7 +133,7 @@ def require_libraries(agent: Agent, libraries: Mapping[str, str]) -> None:
 
 
 def on_signals() -> tuple[asyncio.Event, asyncio.Event]:
-    """Set by TERM and INT, and by HUP."""
+    """Two events: set by SIGTERM and SIGINT, and by SIGHUP."""
     import asyncio
 
     ending, reload = asyncio.Event(), asyncio.Event()
@@ -145,7 +147,8 @@ def on_signals() -> tuple[asyncio.Event, asyncio.Event]:
 async def reload_for_ever(
     agent: Agent, requested: asyncio.Event, config: str, log: Log, take: Callable[[str], Mapping[str, object]]
 ) -> None:
-    """`take` gets the text of the file, and answers what the log is to say; what it refuses changes nothing."""
+    """Reload on each request. `take` gets the text of the file and returns fields for the log; if it refuses the text,
+    nothing changes."""
     while True:
         await requested.wait()
         requested.clear()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Installs a program of the project as a service of a machine, and removes it."""
+"""Installs a program of the project as a service on a machine, and removes it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PRESENT, ABSENT = "present", "absent"
 
 
 class Deployment(Protocol):
-    """What is asked of the program on one machine. `document` is the content of the file of settings."""
+    """The request for the program on one machine. `document` is the content of its settings file."""
 
     @property
     def state(self) -> str: ...
@@ -41,7 +41,7 @@ class Deployment(Protocol):
 
     @property
     def stop_seconds(self) -> int:
-        """That it may take to end."""
+        """How long it may take to end."""
 
 
 D = TypeVar("D", bound=Deployment)
@@ -68,7 +68,7 @@ class AgentEngine(ResourceEngine[D], Generic[D]):
         return [] if desired.state == ABSENT else [*self.parts(desired.state_dir), self.running_program(desired)]
 
     def parts(self, state_dir: str) -> list[Resource]:
-        """All but the running program, in the order of making."""
+        """Everything but the running program, in creation order."""
         it, group = self.installation, self.installation.group
         sv_dir = it.sv_dir(state_dir)
         start = f'#!/bin/sh\nexec {PYTHON} -I {it.program} "$@"\n'
@@ -81,12 +81,13 @@ class AgentEngine(ResourceEngine[D], Generic[D]):
             directory(it.sockets, mode=0o700, group=group),
             cgroup(it.cgroup, Limits(), group=group),
             directory(sv_dir, group=group),
-            # Before the service, which is proven as soon as it is started.
+            # Before the service, which is verified as soon as it is started.
             supervisor(sv_dir, group=group),
         ]
 
     def running_program(self, desired: D, *, netns: Optional[str] = None) -> Resource:
-        """With its file of settings. `netns`: path of the network namespace that it runs in, where that is not the machine's."""
+        """The running program with its settings file. `netns` is the path of the network namespace it runs in, if that is
+        not the machine's."""
         service = replace(self._service(desired), netns=netns)
         return self.running.resource(self.installation.target(desired.state_dir), desired.document, service)
 
@@ -104,7 +105,7 @@ class AgentEngine(ResourceEngine[D], Generic[D]):
         return self.describe(ctx.host, ctx.desired.state_dir)
 
     def read(self, host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the `_info` twin returns."""
+        """The return values of the `_info` module."""
         missing = list(self.installation.missing(host).values())
         return {**self.describe(host, params["state_dir"]), "missing_packages": missing}
 
@@ -121,7 +122,7 @@ class AgentEngine(ResourceEngine[D], Generic[D]):
         }
 
     def arguments(self, desired: D) -> tuple[str, ...]:
-        """Of its command line, besides the file of settings."""
+        """Arguments of its command line, besides the settings file."""
         return ()
 
     def _service(self, desired: D) -> Service:

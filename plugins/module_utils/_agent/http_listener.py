@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A small HTTP server for what a program answers about itself: metrics, health, settings.
+"""A small HTTP server for what a program reports about itself: metrics, health, settings.
 
-Everybody who reaches its address may connect. What they do costs the program so many connections and so many accepts in a
-second, and no more: its own sockets have the other descriptors, and its loop the other time.
+Anybody who can reach its address may connect. That costs the program a limited number of connections and of accepts per
+second: its own sockets keep the remaining descriptors, and its event loop the remaining time.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Any, Optional
 
 _HEAD_BYTES = 8 * 1024
 _SECONDS = 5.0  # for the whole of a request
-CONNECTIONS = 16  # open at once; the oldest makes room for a new one
-_ACCEPT_SECONDS = 0.05  # between two accepts: those who wait meanwhile do so in the kernel
+CONNECTIONS = 16  # open at once; the oldest is closed for a new one
+_ACCEPT_SECONDS = 0.05  # between two accepts: meanwhile clients wait in the kernel
 _BACKLOG = 64
 _NO_FILE_SECONDS = 1.0
 _UNSPECIFIED = ("0.0.0.0", "::")
@@ -46,7 +46,7 @@ class Answer:
 
 
 class HttpListener:
-    """It accepts from when it is made until it is closed. `answer` is called in the loop, and must not wait."""
+    """Accepts connections from its creation until it is closed. `answer` is called in the event loop and must not block."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class HttpListener:
         self._accept_seconds = accept_seconds
         self._loop = asyncio.get_running_loop()
         self._sockets = tuple(sockets)
-        self._connections: dict[asyncio.Task[None], None] = {}  # the oldest first
+        self._connections: dict[asyncio.Task[None], None] = {}  # oldest first
         self._accepting = [asyncio.ensure_future(self._accept(listener)) for listener in sockets]
 
     def close(self) -> None:
-        """In its loop. The addresses are free at once, not when the loop goes on."""
+        """Call in its event loop. The addresses are free at once, without waiting for the loop."""
         for listener in self._sockets:
             if listener.fileno() >= 0:
                 self._loop.remove_reader(listener)
@@ -76,9 +76,9 @@ class HttpListener:
             await self._wait_for_one(listening)
             try:
                 connection, _address = listening.accept()
-            except BlockingIOError:  # of one that has gone already
+            except BlockingIOError:  # the client has gone already
                 continue
-            except OSError:  # there is no descriptor
+            except OSError:  # no free descriptor
                 await asyncio.sleep(_NO_FILE_SECONDS)
                 continue
             connection.setblocking(False)
@@ -90,7 +90,7 @@ class HttpListener:
             await asyncio.sleep(self._accept_seconds)
 
     async def _wait_for_one(self, listening: socket.socket) -> None:
-        """Not by `sock_accept`, which loses a connection when it is cancelled as one arrives."""
+        """Wait for a connection. Not with `sock_accept`, which loses a connection if it is cancelled as one arrives."""
         arrived = asyncio.Event()
         self._loop.add_reader(listening, arrived.set)
         try:
@@ -100,7 +100,7 @@ class HttpListener:
                 self._loop.remove_reader(listening)
 
     def _end(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
-        """Also of a task that was cancelled before it began."""
+        """Also called for a task that was cancelled before it began."""
         self._connections.pop(task, None)
         connection.close()
 
@@ -122,7 +122,8 @@ class HttpListener:
 
 
 def open_sockets(addresses: Sequence[tuple[int, Any]]) -> list[socket.socket]:
-    """A listening socket for each family and address (as `socket.bind` takes it), of that family alone. OSError where one cannot be had; then there is none."""
+    """A listening socket for each family and address (as `socket.bind` takes it), for that family only. OSError if one
+    cannot be opened; then all are closed."""
     sockets: list[socket.socket] = []
     try:
         for family, address in addresses:
@@ -142,15 +143,15 @@ def open_sockets(addresses: Sequence[tuple[int, Any]]) -> list[socket.socket]:
 
 
 def open_place(host: str, port: int) -> list[socket.socket]:
-    """On an IP address. "0.0.0.0" and "::" are both every address of the machine, as servers of Go take them. OSError where the
-    place cannot be had."""
+    """Listen on an IP address. "0.0.0.0" and "::" both mean all addresses of the machine, as in Go. OSError if that is not
+    possible."""
     if host in _UNSPECIFIED:
         return _open_everywhere(port)
     return open_sockets([(socket.AF_INET6 if ":" in host else socket.AF_INET, (host, port))])
 
 
 def _open_everywhere(port: int) -> list[socket.socket]:
-    """Of the families that the kernel has."""
+    """Listen on all addresses of the families that the kernel supports."""
     sockets = open_sockets([(socket.AF_INET, ("0.0.0.0", port))])
     try:
         sockets += open_sockets([(socket.AF_INET6, ("::", port))])

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What our long-running programs are called, and the messages that all of them have.
+"""The names of our long-running programs, and the messages that all of them have.
 
-The rows of a program stand in its own table, with ids of its own: `pulls-config`, `balloon-agent-config`.
+Each program has its own message table, with ids of its own: `pulls-config`, `balloon-agent-config`.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from .._core.text.errors import BallastError, HostError, Message, Messages, Peer
 class Agent:
     name: str  # of the command, its service, its directories: "ballast-pull-proxy"
     what: str  # in messages: "pull proxy"
-    ids: str  # what ids of messages begin with: "pulls"
+    ids: str  # prefix of its message ids: "pulls"
     messages: Messages
 
     @property
     def short(self) -> str:
-        """Of its files in directories that we share: "pull-proxy"."""
+        """The name of its files in directories that our programs share: "pull-proxy"."""
         return self.name.partition("-")[2]
 
     def error(self, id: str, *, found: str = "", **fields: object) -> BallastError:
-        """`id` without what all of them begin with."""
+        """An error of this program; `id` is without the prefix."""
         return self.messages.error(f"{self.ids}-{id}", found=found, **fields)
 
 
 def program_rows(ids: str, *, name: str, what: str, role: str) -> list[Message]:
-    """Of settings, of the place on the machine, of the service. `role` is the one that installs it."""
+    """The messages about settings, the program's directory and its service. `role` is the role that installs it."""
     fix = f"fix the file; `{name} check --config FILE` checks it"
     rows = [
         (UserError, "shape", "{path} is not a mapping of settings", fix),

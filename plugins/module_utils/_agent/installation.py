@@ -6,10 +6,10 @@
 
 /usr/local/bin/ballast-NAME                  the command
 /usr/local/lib/ballast-NAME/                 the program, one file
-/etc/ballast/NAME.json                       its settings; JSON is YAML, and needs no PyYAML
+/etc/ballast/NAME.json                       its settings; JSON is valid YAML and needs no PyYAML
 /run/ballast-NAME/                           its sockets
 /var/log/ballast-NAME/NAME.log               its log
-STATE_DIR                                    the journal of all this
+STATE_DIR                                    the journal of all of these
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ _FIND = "import importlib.util as u, sys; print(*[name for name in sys.argv[1:] 
 
 @dataclass(frozen=True)
 class Installation:
-    """What of a program is the same on every machine."""
+    """The parts of a program's installation that are the same on every machine."""
 
     agent: Agent
     packages: Sequence[str]  # of module_utils, see `program.program`
     main: str
-    needed: Mapping[str, str]  # by the name that Python imports, the package of Debian
-    parse: Callable[[str, str], object]  # text and name of the file; answers a dataclass, raises what is wrong
-    restart_keys: Sequence[str]  # settings that HUP does not change
-    # With an underscore, which no name of a lab has: systemd nests slices at dashes, and one called as a lab would hold its nodes.
+    needed: Mapping[str, str]  # Python module to Debian package
+    parse: Callable[[str, str], object]  # (text, name of the file) to a dataclass; raises errors of the settings
+    restart_keys: Sequence[str]  # settings that SIGHUP does not change
+    # With an underscore, which no lab name has: systemd nests slices at dashes, and a slice with a lab's name would contain
+    # that lab's nodes.
     cgroup: str
-    after: Sequence[str] = ()  # units of systemd
+    after: Sequence[str] = ()  # systemd units
     before: Sequence[str] = ()
-    sandbox: Callable[[Mapping[str, Any]], Sandbox] = lambda _document: Sandbox()  # for its settings
+    sandbox: Callable[[Mapping[str, Any]], Sandbox] = lambda _document: Sandbox()  # from its settings
     config_mode: int = 0o600
 
     @property
@@ -87,16 +88,16 @@ class Installation:
         return os.path.join(state_dir, "sv")
 
     def target(self, state_dir: str) -> str:
-        """Of the service's resource."""
+        """The target of the service's resource."""
         return os.path.join(self.sv_dir(state_dir), self.agent.name)
 
     def sandbox_for(self, document: Mapping[str, Any]) -> Sandbox:
-        """Its sandbox also lets it make its sockets and read its settings."""
+        """The sandbox, extended so that it can create its sockets and read its settings."""
         sandbox = self.sandbox(document)
         return replace(sandbox, writes=(self.sockets, *sandbox.writes), reads=(self.config, *sandbox.reads))
 
     def missing(self, host: Host) -> dict[str, str]:
-        """Modules that Python does not find on this machine, each with its package, as this distribution names it."""
+        """Python modules missing on this machine, each with its package as this distribution names it."""
         names = host.run([PYTHON, "-I", "-c", _FIND, *self.needed], timeout=30).stdout.split()
         distribution = read_distribution(host) if names else UNKNOWN
         return {name: package_names(distribution, [self.needed[name]])[0] for name in names}
@@ -107,7 +108,7 @@ def as_text(document: Mapping[str, Any]) -> str:
 
 
 def without_unset(value: Any) -> Any:
-    """Options less those that were left out: the defaults are the program's."""
+    """Options without those that were omitted, for which the program has defaults."""
     if isinstance(value, Mapping):
         return {name: without_unset(part) for name, part in value.items() if part is not None}
     return [without_unset(part) for part in value] if isinstance(value, list) else value

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The file that a supervisor appends a program's output to, held to a size by the program itself.
+"""The file to which a supervisor appends a program's output. The program itself limits its size.
 
-So it needs no timer and no other program, and is the same under systemd and runit. LOG is the newest, LOG.1 what was before.
+So it needs no timer or other program, and works the same under systemd and runit. LOG is the newest file, LOG.1 the previous
+one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _MODE = 0o640
 
 
 def bound_output() -> None:
-    """To be called before a line is written."""
+    """Call before each line is written."""
     with suppress(OSError):
         status = os.fstat(2)
         if not stat.S_ISREG(status.st_mode) or status.st_size < BYTES:
@@ -32,7 +33,7 @@ def bound_output() -> None:
         except (
             OSError,
             HostError,
-        ):  # a full disk, or a directory that may not be written: lines are lost, and the disk is not
+        ):  # a full disk, or a directory that is not writable: lines are lost, but the disk does not fill up
             os.ftruncate(2, 0)
             return
         for number in _OUTPUTS:

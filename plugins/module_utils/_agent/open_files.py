@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files and sockets that a program may have open."""
+"""The limit of files and sockets that a program may have open."""
 
 from __future__ import annotations
 

@@ -2,12 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A program's place on the machine: its sockets, which nobody else may open, and the lock that a machine has once.
+"""A program's directory on the machine: its sockets, which nobody else may open, and the lock, which one process per machine
+can hold.
 
-    /run/ballast-NAME/lock       held while the program runs; holds its process id
-    /run/ballast-NAME/control    where `status` asks it
+    /run/ballast-NAME/lock       held while the program runs; contains its pid
+    /run/ballast-NAME/control    the socket that `status` queries
 
-Users other than root have that directory in $XDG_RUNTIME_DIR. systemd names it itself, as $RUNTIME_DIRECTORY.
+For users other than root, the directory is in $XDG_RUNTIME_DIR. systemd provides it as $RUNTIME_DIRECTORY.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from .._core.host.safe_path import open_own
 from .._core.text.errors import BallastError, Problems
 from .identity import Agent
 
-BACKLOG = 1024  # the kernel holds it to net.core.somaxconn
+BACKLOG = 1024  # the kernel limits it to net.core.somaxconn
 _OTHERS = 0o077
-_RUN = "/run"  # is empty after each start of the machine
+_RUN = "/run"  # empty after each boot
 _CREDENTIALS = struct.Struct("iII")  # struct ucred, unix(7)
 
 
@@ -49,7 +50,7 @@ def control_path(directory: str) -> str:
 
 
 def check_places(agent: Agent, directory: str, sockets: Sequence[str] = ()) -> None:
-    """That the sockets may be where they are wanted. Changes nothing. Every problem at once."""
+    """Check that the sockets can be created where they are configured. Changes nothing. Raises all problems together."""
     problems = [problem for path in _directories(directory, sockets) for problem in _directory_problems(agent, path)]
     problems += [
         agent.error("not-a-socket", path=path) for path in sockets if os.path.lexists(path) and not _is_socket(path)
@@ -59,7 +60,7 @@ def check_places(agent: Agent, directory: str, sockets: Sequence[str] = ()) -> N
 
 def make_directories(agent: Agent, directory: str, sockets: Sequence[str] = ()) -> None:
     for path in _directories(directory, sockets):
-        if os.path.lexists(path):  # check_places has looked at it
+        if os.path.lexists(path):  # checked by check_places
             continue
         try:
             make_directory(path, 0o700)
@@ -74,20 +75,21 @@ def _of_root(agent: Agent) -> str:
 
 
 def _mark(directory: str) -> None:
-    """As the module marked it that made it first: after a start of the machine the supervisor makes it, and a removal leaves
-    alone what has no mark."""
+    """Mark the directory as the module does when it first makes it: after a reboot the supervisor creates it, and a removal
+    leaves unmarked directories alone."""
     from .._core.engine.ownership import read_mark, set_mark
     from .._core.host.local_host import LocalHost
 
     host = LocalHost()
-    with suppress(BallastError):  # no reason not to serve
+    with suppress(BallastError):  # no reason not to start
         if read_mark(host, directory) is None:
             set_mark(host, directory)
 
 
 @contextmanager
 def host_lock(agent: Agent, directory: str) -> Iterator[None]:
-    """HostError where another process has it. The kernel takes it back when this one ends, however it ends."""
+    """Hold the lock. HostError if another process holds it. The kernel releases it when this process ends, for whatever
+    reason."""
     path = os.path.join(directory, "lock")
     file = open_own(path, os.O_RDWR, 0o600)
     try:
@@ -104,10 +106,10 @@ def host_lock(agent: Agent, directory: str) -> Iterator[None]:
 
 
 def listen(agent: Agent, path: str) -> socket.socket:
-    """A listening socket at `path`, 0600 from its first moment. HostError where another process listens there."""
+    """A listening socket at `path`, with mode 0600 from the first moment. HostError if another process listens there."""
     _clear(agent, path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    mask = os.umask(0o177)  # of the process, which has no other thread yet that makes files
+    mask = os.umask(0o177)  # of the whole process, in which no other thread creates files yet
     try:
         listening.bind(path)
     except OSError as error:
@@ -121,14 +123,14 @@ def listen(agent: Agent, path: str) -> socket.socket:
 
 
 def peer_user(connection: socket.socket) -> int:
-    """The user of the process at the other end of a unix socket, as it was when that connected."""
+    """The uid of the process at the other end of a unix socket, at the time it connected."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     _pid, user, _group = _CREDENTIALS.unpack(credentials)
     return int(user)
 
 
 def unlink_own(sockets: Iterable[socket.socket]) -> None:
-    """Before they are closed."""
+    """Remove the files of these sockets; call before they are closed."""
     for listener in sockets:
         path = listener.getsockname()
         try:
@@ -138,7 +140,7 @@ def unlink_own(sockets: Iterable[socket.socket]) -> None:
 
 
 def _clear(agent: Agent, path: str) -> None:
-    """Remove the socket that a killed process left. One that is listened on is not touched."""
+    """Remove a socket that a killed process has left. A socket with a listener is not touched."""
     if not os.path.lexists(path):
         return
     if not _is_socket(path):
@@ -158,7 +160,7 @@ def _directory_problems(agent: Agent, path: str) -> Iterator[BallastError]:
     try:
         status = os.stat(path)
     except FileNotFoundError:
-        return  # it is made, 0700
+        return  # it will be created with mode 0700
     except OSError as error:
         yield agent.error("directory", path=path, found=error.strerror or "")
         return

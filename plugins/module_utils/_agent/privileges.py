@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Gives up root for a user of the program's own, with the few capabilities that its work needs.
+"""Drops root for the program's own user, keeping the few capabilities that its work needs.
 
-A program is started as root, makes its sockets and its lock, and calls `become_user` before it has other threads: capabilities are
-a thread's own. So nothing on the machine belongs to that user, and the same holds under systemd, under runit and in a container,
-where a user other than root is given no capability at all. The capabilities are ambient: programs that it runs, such as nft, have
-them too. Source: capabilities(7), linux/capability.h.
+A program is started as root, creates its sockets and its lock, and calls `become_user` before it starts other threads,
+because capabilities are per thread. So no file belongs to that user, and it works the same under systemd, under runit and in
+a container, where users other than root get no capabilities at all. The capabilities are ambient: programs that it runs,
+such as nft, have them too. Source: capabilities(7), linux/capability.h.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ import struct
 from collections.abc import Iterable
 
 CAP_NET_ADMIN = 12
-NEEDED = ("CAP_SETUID", "CAP_SETGID")  # to become the user, beside those that are kept
+NEEDED = ("CAP_SETUID", "CAP_SETGID")  # to become the user, in addition to those that are kept
 _KEEP_CAPABILITIES, _NO_NEW_PRIVILEGES, _AMBIENT, _AMBIENT_RAISE = 8, 38, 47, 2
 _HEADER, _SETS = struct.Struct("=Ii"), struct.Struct("=6I")
 _VERSION_3 = 0x20080522
 
 
 def become_user(name: str, capabilities: Iterable[int]) -> None:
-    """For good. KeyError where there is no such user, OSError where this process may not, or lacks one of the capabilities (by
-    number, below 32); then it is to end."""
+    """Become a user permanently. KeyError if there is no such user. OSError if this process is not permitted to, or lacks
+    one of the capabilities (numbers below 32); it must then exit."""
     entry = pwd.getpwnam(name)
     kept = sum(1 << number for number in set(capabilities))
     library = ctypes.CDLL(None, use_errno=True)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Our own packages as one file that Python runs: for what has to work on a node when no Ansible is there."""
+"""Our own packages as one executable Python archive, for programs that must work on a node without Ansible."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from .._core.engine.plan import ABSENT, Resource, Value
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip archive can hold
 _OTHERS_WRITE = 0o022
 _START = "__main__.py"
-_TOP = "ballast"  # the package that ours are in there
-# Ours import each other so, and in no other way. By a pattern, as Python's own parser takes twenty times as long, at each run.
+_TOP = "ballast"  # the package that contains ours in the archive
+# The only form of import that our packages use for each other. Found by a pattern, because Python's own parser would take
+# twenty times as long in each run.
 _IMPORT = re.compile(r"^[ \t]*from[ \t]+(\.+)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE)
 _COMMENT = re.compile(r"#[^\n]*")
 _Read = Callable[[str], Optional[bytes]]
@@ -33,8 +34,8 @@ _NO_PROGRAM: Value = {"packages": [], "main": "", "digest": ""}
 
 
 def program(path: str, *, packages: Sequence[str], main: str, group: str) -> Resource:
-    """`main` is the dotted name of a function that is called without arguments: `_instance.restore.main`. The program holds
-    what that imports of `packages`, which are packages of module_utils, as paths."""
+    """`main` is the dotted name of a function without arguments: `_instance.restore.main`. The program includes the modules
+    that it imports, directly or not, from `packages`, which are paths of packages in module_utils."""
     return Resource(
         kind="program",
         target=path,
@@ -45,8 +46,9 @@ def program(path: str, *, packages: Sequence[str], main: str, group: str) -> Res
 
 
 class ZipappKind:
-    """`{packages, main, digest}`, the digest of the sources that the file holds. Service managers run it without asking us, so one
-    that is damaged, holds anything else or can be written by others is no program, and is made again."""
+    """`{packages, main, digest}`, with the digest of the sources in the file. Service managers execute it without asking us,
+    so a file that is damaged, contains anything else or can be written by others counts as another program and is
+    replaced."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         data, stat = ctx.host.read(target), ctx.host.stat(target)
@@ -57,7 +59,7 @@ class ZipappKind:
         return _read_archive(data)
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
-        if not isinstance(after, dict) or not after["main"]:  # what was there was not our program
+        if not isinstance(after, dict) or not after["main"]:  # an undo: what existed before was not our program
             ctx.host.remove(target)
             return
         main, packages = str(after["main"]), [str(package) for package in after["packages"]]
@@ -75,7 +77,7 @@ def sources_digest(main: str, packages: Sequence[str]) -> str:
 
 
 def build_archive(main: str, packages: Sequence[str]) -> bytes:
-    """What Python runs as a program, and imports `ballast` from."""
+    """An archive that Python can execute, and from which it imports `ballast`."""
     sources = _sources(main, tuple(packages))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as made:
@@ -86,13 +88,13 @@ def build_archive(main: str, packages: Sequence[str]) -> bytes:
 
 
 def _read_archive(data: bytes) -> Value:
-    """Of its real content. The comment says what it should be, and is not believed."""
+    """The value of an archive, from its actual content. The comment says what it should contain and is not trusted."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             main, _digest_said, *packages = archive.comment.decode().split(" ")
             files = {name: archive.read(name) for name in archive.namelist()}
             several = len(files) != len(archive.namelist())
-    # As zipfile has them.
+    # The exceptions that zipfile raises for damaged archives.
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, RuntimeError):
         return _NO_PROGRAM
     made = {_START, *(name for name in files if name.endswith("/__init__.py"))}
@@ -103,7 +105,7 @@ def _read_archive(data: bytes) -> Value:
 
 
 def _files(main: str, sources: Mapping[str, bytes]) -> dict[str, bytes]:
-    """All that is in the archive."""
+    """All files of the archive."""
     module, _dot, function = main.rpartition(".")
     start = f"from {_TOP}.{module} import {function}\n\n{function}()\n"
     inside = {f"{_TOP}/{name}": data for name, data in sources.items()}
@@ -118,12 +120,12 @@ def _digest(sources: Mapping[str, bytes]) -> str:
     return total.hexdigest()
 
 
-@cache  # a run asks several times, and each time all of them would be read
+@cache  # called several times in a run, each of which would read all sources
 def _sources(main: str, packages: tuple[str, ...]) -> Mapping[str, bytes]:
-    """By path below module_utils, the module that `main` is in and all that it imports of the packages.
+    """The module that contains `main` and everything that it imports from `packages`, by path below module_utils.
 
-    No more than that: beside them lies what else the module at work imports, and a program would be another one by each
-    module that installs it.
+    No other module is included: next to them are modules that only the running Ansible module imports, and the program would
+    differ depending on which module installs it.
     """
     sources: dict[str, bytes] = {}
     left = [main.rpartition(".")[0].replace(".", "/")]
@@ -134,14 +136,14 @@ def _sources(main: str, packages: tuple[str, ...]) -> Mapping[str, bytes]:
             if name in sources or not any(place.startswith(f"{package}/") for package in packages):
                 continue
             data = read(name)
-            if data is not None:  # else it is a package, or what is imported is no module
+            if data is not None:  # otherwise it is a package, or what is imported is not a module
                 sources[name] = data
                 left += _find_imports(place, data.decode())
     return sources
 
 
 def _find_imports(place: str, text: str) -> Iterator[str]:
-    """Places of what may be modules: `from .a import b` is of a/b.py, or of something in a.py."""
+    """Paths of what may be modules: `from .a import b` may refer to a/b.py, or to a name in a.py."""
     for dots, module, names in _IMPORT.findall(text):
         above = [*place.split("/")[: -len(dots)], *filter(None, module.split("."))]
         yield "/".join(above)
@@ -152,8 +154,8 @@ def _find_imports(place: str, text: str) -> Iterator[str]:
 
 @contextmanager
 def _reading() -> Iterator[_Read]:
-    """Reads a source by its path below module_utils, None where there is none. On a node our packages lie in the archive that
-    Ansible brought, elsewhere in a directory."""
+    """A function that returns a source by its path below module_utils, None if there is none. On a node our packages are in
+    the archive that Ansible has copied, elsewhere in a directory."""
     top = os.path.abspath(os.path.join(__file__, "../.."))
     path, inside = _split_archive(top)
     if not path:
@@ -171,7 +173,7 @@ def _file(path: str) -> Optional[bytes]:
 
 
 def _split_archive(path: str) -> tuple[str, str]:
-    """The archive that `path` leads into, and the rest of the path; two empty texts when it is a real one."""
+    """The archive that `path` leads into, and the rest of the path; two empty strings if the path exists."""
     rest: list[str] = []
     while path != "/" and not os.path.exists(path):
         path, name = os.path.split(path)

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The facts by which an installed program's production readiness is judged, and the answers that are the same for every program."""
+"""The facts by which an installed program's production readiness is judged, and the answers that all programs have in
+common."""
 
 from __future__ import annotations
 
@@ -27,28 +28,28 @@ from .program import PROGRAM_KINDS
 from .running import AgentKind
 
 _SECONDS = 5
-_SHORT = 12  # characters of a digest, enough to distinguish programs
+_SHORT = 12  # characters of a digest that suffice to distinguish programs
 
 S = TypeVar("S")
 
 
 @dataclass(frozen=True)
 class ProgramFacts(Generic[S]):
-    """`S` is the parsed status of the running program. It is None if no program answers, or if its status has another form."""
+    """`S` is the parsed status of the running program: None if it does not respond, or if its status has another form."""
 
     state_dir: str
     recorded: tuple[Recorded, ...]
-    unfinished: bool  # a run was killed, and no later run has resumed it
+    unfinished: bool  # a run was killed, and no later run has finished its work
     pid: Optional[int]
     log: str
     config: str
     status: Optional[S]
-    unlike: tuple[str, ...]  # settings whose value in the file is not in effect
-    config_problem: str  # why the program refuses the file, "" if it accepts it
+    unlike: tuple[str, ...]  # settings in the file that are not in effect
+    config_problem: str  # why the program refuses the file; "" if it accepts it
     missing_packages: tuple[str, ...]
-    install: str  # the command for them on this machine
-    metrics: Optional[tuple[Sample, ...]]  # None if they are switched off or could not be read
-    metrics_place: str  # "" if they are switched off
+    install: str  # the command that installs them on this machine
+    metrics: Optional[tuple[Sample, ...]]  # None if they are disabled or could not be read
+    metrics_place: str  # "" if they are disabled
     open_files: OpenFiles
     version: str  # of the program's sources; "" if no program is installed
 
@@ -57,7 +58,7 @@ class ProgramFacts(Generic[S]):
         return journal_path(self.state_dir)
 
     def down(self, like: str) -> str:
-        """Why it is no running program of this version, "" if it is; `like` names one: "a pull proxy"."""
+        """Why it is not a running program of this version; "" if it is. `like` names one: "a pull proxy"."""
         if self.pid is None:
             return "its service is not running"
         return "" if self.status else f"process {self.pid} runs, but does not respond like {like} of this version"
@@ -95,8 +96,8 @@ def read_reading(
     metrics: frozenset[str],
     judge: Callable[[ProgramFacts[S]], Reading],
 ) -> Reading:
-    """What `judge` makes of the facts. `levels` is what `AgentEngine.read` returned, `process` the program as the operator knows it,
-    `absent` the text for a machine without it, `metrics` the names of those that are kept."""
+    """The reading that `judge` makes of the facts. `levels` is what `AgentEngine.read` returned, `process` the program as
+    the operator knows it, `absent` the text for a machine without it, `metrics` the names of the metrics to keep."""
     path = journal_path(state_dir)
     try:
         journal = Journal(path, host=host, kinds=engine.kinds)

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A running program as one resource: its file of settings and its service, which hold only together.
+"""A running program as one resource: its settings file and its service, which are only valid together.
 
-The running program reads most settings again (HUP). A change of the others (`restart_keys`), of the program or of the service
-restarts it. Either is over when the program says that it works with these settings.
+The running program reloads most settings on SIGHUP. A change of the others (`restart_keys`), of the program or of the
+service restarts it. Either change is complete when the program reports that it uses these settings.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _EFFECT_SECONDS = 60
 _ASK_AGAIN_SECONDS = 0.5
 _SHOWN_LINES = 5
 _SERVICE = SERVICE_KINDS["service"]
-Settings = Mapping[str, Any]  # every setting, those by default too, as the program tells them: JSON data
+Settings = Mapping[str, Any]  # all settings including defaults, as the program reports them: JSON data
 
 
 class AgentKind:
-    """`{settings, service, in_effect}`: the content of the file, the service (`Service.as_value`, null where there is
-    none), and whether the running program works with these settings. The target is that of the service."""
+    """`{settings, service, in_effect}`: the content of the file, the service (`Service.as_value`, null if there is none),
+    and whether the running program uses these settings. The target is that of the service."""
 
     def __init__(self, installation: Installation) -> None:
         self._it = installation
@@ -69,25 +69,26 @@ class AgentKind:
         ctx.host.remove(self._it.config)
 
     def status(self, host: Host) -> Optional[dict[str, Any]]:
-        """What the running program says of itself; None where none answers."""
-        # Asked as its command `status` asks: to start that takes a hundred times as long, and each run asks three times.
+        """The status that the running program reports; None if it does not respond."""
+        # Reads the control socket directly, as the command `status` does: starting that command takes a hundred times as
+        # long, and each run asks three times.
         answer = host.read_socket(control_path(self._it.sockets), timeout=_STATUS_SECONDS)
         return parse_object(answer)
 
     def running_settings(self, host: Host) -> Optional[Settings]:
-        """Those that the running program works with; None where none answers."""
+        """The settings that the running program uses; None if it does not respond."""
         settings = (self.status(host) or {}).get("settings")
         return settings if isinstance(settings, dict) else None
 
     def file_settings(self, host: Host) -> Settings:
-        """Those that a program takes from the file; raises what is wrong with it."""
+        """The settings that a program reads from the file; raises the file's errors."""
         data = host.read(self._it.config) or b""
         made: Any = self._it.parse(data.decode(errors="replace"), self._it.config)
         settings: Settings = json.loads(json.dumps(asdict(made)))
         return settings
 
     def document(self, host: Host) -> Optional[dict[str, Any]]:
-        """The content of the file; None where the file is not ours, or has another mode."""
+        """The content of the file; None if it is not a file with our mode."""
         stat = host.stat(self._it.config)
         if stat is None or stat.kind != "file" or stat.mode != self._it.config_mode:
             return None
@@ -96,11 +97,11 @@ class AgentKind:
     def in_effect(self, host: Host) -> bool:
         try:
             return self.running_settings(host) == self.file_settings(host)
-        except BallastError:  # the file is none that the program takes
+        except BallastError:  # the program would refuse the file
             return False
 
     def finding(self, host: Host, progress: Progress) -> list[Finding]:
-        """Empty where the program works with the settings of its file."""
+        """Empty if the program uses the settings in its file."""
         try:
             self.wait_until_in_effect(host, progress)
         except PeerError as error:
@@ -135,15 +136,15 @@ class AgentKind:
         if before == value["service"] and not self._must_restart(ctx.host):
             reload_service(ctx.host, target)
         else:
-            # ABSENT as the value before: a service whose definition is unchanged is restarted too.
+            # With ABSENT as the value before, a service is restarted even if its definition is unchanged.
             known = before if before != ABSENT and not fields(before)["running"] else ABSENT
             _SERVICE.write(ctx, target, value["service"], known)
         if value["in_effect"]:
             self.wait_until_in_effect(ctx.host, ctx.progress)
 
     def _must_restart(self, host: Host) -> bool:
-        """Whether a reload would not do. One that runs and does not answer is of no use to anybody, but that of a busy host
-        has work under way, which a new start would break off: it gets its time."""
+        """Whether a reload would not be enough. A running program that does not respond is useless, but on a busy host it
+        may have work in progress, which a restart would interrupt, so it gets some time."""
         running = wait_until(
             host, lambda: self.running_settings(host), seconds=_EFFECT_SECONDS, interval=_ASK_AGAIN_SECONDS
         )

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How Prometheus gets what a program counts: GET /metrics on loopback."""
+"""Serves a program's metrics to Prometheus: GET /metrics on loopback."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .identity import Agent
 
 
 async def serve_metrics(agent: Agent, library: Any, registry: Any, address: tuple[str, int]) -> HttpListener:
-    """`library` is prometheus_client, `registry` one of its. HostError where the port is taken."""
+    """`library` is prometheus_client, `registry` one of its registries. HostError if the port is taken."""
     host, port = address
     try:
         return HttpListener(partial(_answer, library, registry), await _listening(host, port))
@@ -29,7 +29,7 @@ def metrics_answer(library: Any, registry: Any) -> Answer:
 
 
 async def _listening(host: str, port: int) -> list[socket.socket]:
-    """On every address of the host's name."""
+    """Sockets on every address of the host name."""
     addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return open_sockets(list(dict.fromkeys((row[0], row[4]) for row in addresses)))
 

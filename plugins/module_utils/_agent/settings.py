@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The file of settings of one of our programs, and the values that all of them have. Pure."""
+"""Parses the settings file of a program, with value types that all programs share. Pure."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ _METRICS = re.compile(r"(?:\[(?P<ip6>[0-9a-fA-F:]+)\]|(?P<host>[0-9.]+|localhost
 
 
 def parse_file(agent: Agent, text: str, *, name: str, settings: type[S], read: Callable[[Reader], S]) -> S:
-    """`text` is the file, `name` its path, for messages; `read` makes the settings, whose fields are the keys of the file.
+    """`text` is the content of the file, `name` its path, for messages; `read` creates the settings, whose fields are the
+    keys of the file.
 
-    UserError where the file is no mapping in YAML or JSON or has one fault, Problems where it has several.
+    UserError if the file is no mapping in YAML or JSON or has one fault, Problems if it has several.
     """
     document = parse_document(text, name=name)
     if not isinstance(document, Mapping):
@@ -45,13 +46,13 @@ def keys_of(settings: Any) -> Collection[str]:
 
 
 def section(reader: Reader, key: str, settings: type[S], parsers: Mapping[str, Any]) -> S:
-    """`settings`, whose fields are the keys of the mapping at `key`."""
+    """An instance of `settings`, whose fields are the keys of the mapping at `key`."""
     known = keys_of(settings)
     return reader.below(key, known, expected=f"a mapping of {', '.join(known)}").fill(settings, parsers)
 
 
 def sections(reader: Reader, key: str, settings: Any, *, expected: str) -> list[Reader]:
-    """Those of a list, of which there must be one."""
+    """The mappings in the list at `key`, which must not be empty."""
     known = keys_of(settings)
     if not reader.require(key, _not_empty, [], expected=expected):
         return []
@@ -59,7 +60,8 @@ def sections(reader: Reader, key: str, settings: Any, *, expected: str) -> list[
 
 
 def refuse_twice(rows: Collection[tuple[Reader, str, object]], id: str) -> None:
-    """Each reader with one of its keys and what may be there once; what could not be read is empty, and passed over."""
+    """Record a fault for each value that occurs twice. `rows` are (reader, key, value); an empty value could not be read and
+    is skipped."""
     first: dict[object, str] = {}
     for row, key, value in rows:
         if value and first.setdefault(value, row.at(key)) != row.at(key):
@@ -73,14 +75,14 @@ def _not_empty(value: Any) -> list[Any]:
 
 
 def duration(value: Any) -> float:
-    """Seconds. Go's notation, in which Kubernetes writes durations, without its microseconds, nanoseconds and signs."""
+    """Seconds. Durations are in Go's notation, as in Kubernetes, but without microseconds, nanoseconds and signs."""
     if not isinstance(value, str) or not _DURATION.fullmatch(value):
         raise Wrong(id="duration")
     return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in _DURATION_PART.findall(value))
 
 
 def pause(value: Any) -> float:
-    """The duration of a wait between two attempts: without a least one, a program would do nothing else."""
+    """The duration of a wait between two attempts. It has a minimum, or a program would do nothing but retry."""
     seconds = duration(value)
     if seconds < 1:
         raise Wrong("a duration of 1s or more")
@@ -88,7 +90,7 @@ def pause(value: Any) -> float:
 
 
 def metrics_address(value: Any) -> tuple[str, int]:
-    """Metrics are for readers on this machine only: loopback addresses."""
+    """Metrics are only for readers on this machine, so this must be a loopback address."""
     match = _METRICS.fullmatch(value) if isinstance(value, str) else None
     if match is None or not 1 <= int(match["port"]) <= 65535:
         raise Wrong(id="metrics")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""`status` of a program: what the running one says of itself, as a table or as JSON."""
+"""The command `status`: what the running program reports about itself, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LIMIT = 100  # characters of a cell
 
 
 def show_status(agent: Agent, directory: str, table: Callable[[dict[str, Any]], str], *, as_json: bool) -> None:
-    """Once, or on a terminal again every second until it is interrupted. HostError where none runs."""
+    """Show the status once, or on a terminal every second until interrupted. HostError if the program is not running."""
     if as_json:
         sys.stdout.write(json.dumps(ask(agent, directory), indent=1) + "\n")
     elif not sys.stdout.isatty():
@@ -41,7 +41,7 @@ def show_status(agent: Agent, directory: str, table: Callable[[dict[str, Any]], 
 
 
 def ask(agent: Agent, directory: str) -> dict[str, Any]:
-    """What the program says whose control socket is in `directory`."""
+    """The status of the program whose control socket is in `directory`."""
     path = control_path(directory)
     try:
         answer: dict[str, Any] = parse_json(read_socket(path, timeout=_TIMEOUT_SECONDS, limit=READ_LIMIT))
@@ -52,12 +52,12 @@ def ask(agent: Agent, directory: str) -> dict[str, Any]:
 
 
 async def answer_status(status: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-    """To one who asked at the control socket."""
-    import asyncio  # of the program that runs: who asks needs none
+    """Send the status to a client of the control socket."""
+    import asyncio  # only the running program has it loaded; the client does not need it
 
     try:
         if peer_user(writer.get_extra_info("socket")) not in (0, os.geteuid()):
-            return  # somebody opened the socket to others since
+            return  # somebody has opened the socket to other users
         writer.write(json.dumps(redact_json(status)).encode())
         await asyncio.wait_for(writer.drain(), _TIMEOUT_SECONDS)
     except (OSError, asyncio.TimeoutError):
@@ -67,7 +67,7 @@ async def answer_status(status: dict[str, Any], writer: asyncio.StreamWriter) ->
 
 
 def align_rows(rows: Sequence[Sequence[str]], *, numbers: Collection[int]) -> Iterable[str]:
-    """The lines of a table; `numbers` are the columns that end on one line."""
+    """The lines of a table; columns in `numbers` are aligned to the right."""
     cells = [[printable(cell)[:_LIMIT] for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     for row in cells:
@@ -79,7 +79,7 @@ def align_rows(rows: Sequence[Sequence[str]], *, numbers: Collection[int]) -> It
 
 
 def printable(text: str) -> str:
-    """A terminal would obey what somebody wrote into a name."""
+    """Text without control characters, which a terminal would interpret."""
     return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 

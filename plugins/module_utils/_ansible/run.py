@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The one run loop of every module: parse, observe, plan; stop here in check mode; apply, verify, report.
+"""The one run loop of all modules: parse, observe, plan; stop here in check mode; apply, verify, report.
 
-This package alone imports ansible. `check_mode` and `fail_json` occur in this file and nowhere else.
+Only this package imports ansible. `check_mode` and `fail_json` occur only in this file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Result = dict[str, Any]  # as a module returns it
 
 
 def run(feature: Feature[D]) -> None:
-    """Bring this machine to what the parameters ask for."""
+    """Bring this machine to the state that the module's parameters ask for."""
     module = _module(feature.spec, required_if=feature.required_if)
     host = LocalHost()
     with _failing(module), _interruptible():
@@ -54,10 +54,10 @@ def run(feature: Feature[D]) -> None:
 
 
 def run_features(features: Mapping[str, Feature[Any]], hidden: Sequence[str] = ()) -> None:
-    """The same for several features, each asked for by an option of its name. `hidden` are parameters of who starts this.
+    """`run` for several features, each requested by an option of its name. `hidden` are parameters of the caller.
 
-    None is begun where the input of any is wrong. They are worked on in their order, those that are taken away after the
-    others and in reverse. One that fails ends the run, which tells what those before it have done.
+    Nothing is started if the input of any feature is wrong. Features are processed in order; those to be removed come last,
+    in reverse order. A failure ends the run, which reports what the features before it have done.
     """
     asked_by = {name: _option(feature) for name, feature in features.items()}
     module = _module({**dict.fromkeys(hidden, {"type": "dict"}), **asked_by}, required_one_of=[list(features)])
@@ -70,7 +70,7 @@ def run_features(features: Mapping[str, Feature[Any]], hidden: Sequence[str] = (
                 outcome = _bring_about(request, host, module)
         except BallastError as error:
             outcome = Outcome({}, error)
-        except Exception as error:  # no reason to hide what was done before
+        except Exception as error:  # must not hide what was done before
             outcome = Outcome({}, _bug(error))
         if outcome.result:
             results[name] = outcome.result
@@ -92,8 +92,9 @@ def run_info(
     needs_root: Union[bool, Callable[[Params], bool]] = True,
     one_of: Sequence[str] = (),
 ) -> None:
-    """A module that reads, without a change: `read` returns what it returns, with `warnings` as texts. `secret` where that is keys, as its page says;
-    the caller keeps them out of the log. `needs_root` as of a Feature; it may depend on the parameters. At least `one_of` these is required."""
+    """Run a module that reads and changes nothing: it returns what `read` returns, with the texts in `warnings` as warnings.
+    `secret` if that contains keys, as its page says; the caller keeps them out of the log. `needs_root` as in Feature; it
+    may depend on the parameters. At least one of the parameters `one_of` is required."""
     module, host = _module(spec, required_one_of=[one_of] if one_of else None), LocalHost()
     with _failing(module):
         _refuse_without_root(host, needs_root if isinstance(needs_root, bool) else needs_root(module.params))
@@ -106,12 +107,12 @@ def run_info(
 
 
 def report_of(engine: BaseEngine[D, Any, Any], desired: Parse[D]) -> Act:
-    """For `run_info`: what the engine reports of what is asked for."""
+    """For `run_info`: what the engine reports about the desired state."""
     return with_seconds(lambda host, params: engine.report(Context(desired(params, host), host)))
 
 
 def with_seconds(read: Act) -> Act:
-    """The same with the `seconds` that it took."""
+    """`read`, with the `seconds` that it took added to its result."""
 
     def read_timed(host: Host, params: Params) -> Mapping[str, Any]:
         seconds = Stages()
@@ -123,7 +124,7 @@ def with_seconds(read: Act) -> Act:
 
 
 def run_task(spec: Mapping[str, Mapping[str, Any]], act: Act) -> None:
-    """A module that does one thing each time it is run, and nothing in check mode."""
+    """Run a module that acts each time it is run, except in check mode."""
     module, host = _module(spec), LocalHost()
     with _failing(module):
         _refuse_without_root(host, needs_root=True)
@@ -138,8 +139,8 @@ def _module(spec: Mapping[str, Mapping[str, Any]], **rules: Any) -> AnsibleModul
 
 
 def _collapse_slashes(spec: Mapping[str, Mapping[str, Any]], params: MutableMapping[str, Any]) -> None:
-    """A path has one spelling. With `lab_dir: /srv/lab/` a playbook asks for `/srv/lab//nodes`, and what is recorded, or on the command
-    line of a process, would not be found below `/srv/lab/nodes`."""
+    """Give paths one spelling. With `lab_dir: /srv/lab/` a playbook asks for `/srv/lab//nodes`, and what is recorded, or on
+    the command line of a process, would not be found below `/srv/lab/nodes`."""
     for name, option in spec.items():
         value = params.get(name)
         if option.get("type") == "path" and isinstance(value, str):
@@ -152,7 +153,7 @@ def _collapse_slashes(spec: Mapping[str, Mapping[str, Any]], params: MutableMapp
 
 @dataclass(frozen=True)
 class Request(Generic[D]):
-    """What is asked of a feature."""
+    """What is requested of a feature."""
 
     feature: Feature[D]
     params: Params
@@ -162,7 +163,7 @@ class Request(Generic[D]):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a request; with an error, what was done all the same."""
+    """The result of a request; if there was an error, what was done before it."""
 
     result: Result
     error: Optional[BallastError] = None
@@ -206,7 +207,7 @@ def _changes(feature: Feature[D], plan: AnyPlan, module: AnsibleModule) -> Resul
 
 
 def _verify(request: Request[D], ctx: Context[D], result: Result, module: AnsibleModule) -> Outcome:
-    """`result` has what was done."""
+    """Verify; `result` says what was done."""
     engine, seconds = request.feature.engine, request.seconds
     with seconds.of("verify"):
         findings = engine.verify(ctx) if result["changed"] or not engine.is_verified_by_plan else []
@@ -217,7 +218,7 @@ def _verify(request: Request[D], ctx: Context[D], result: Result, module: Ansibl
     }
     blocking = [_as_error(finding) for finding in findings if finding.blocking]
     if blocking:
-        # What there is now tells why; where even that cannot be read, the findings are what counts.
+        # The present state helps to explain the error; if even that cannot be read, the findings matter more.
         with suppress(BallastError):
             result_with_findings.update(engine.report(ctx))
         return Outcome(result_with_findings, blocking[0] if len(blocking) == 1 else Problems(blocking))
@@ -236,7 +237,7 @@ def _option(feature: Feature[Any]) -> dict[str, Any]:
 
 
 def _parse_all(features: Mapping[str, Feature[Any]], params: Params, host: Host) -> dict[str, Request[Any]]:
-    """In the order of work: what is taken away stands on what comes before it, as what is made does."""
+    """Requests in processing order. Features are removed in reverse, because each depends on those before it."""
     requested = [name for name in features if params[name] is not None]
     made = [name for name in requested if not _is_removal(params[name])]
     requests: dict[str, Request[Any]] = {}
@@ -251,7 +252,7 @@ def _parse_all(features: Mapping[str, Feature[Any]], params: Params, host: Host)
 
 
 def _in_feature(name: str, error: BallastError) -> BallastError:
-    """Each of several problems names the feature it belongs to."""
+    """Prefix each problem with the feature it belongs to."""
     for problem in _each(error):
         problem.text = problem.text if problem.text.startswith(f"{name}: ") else f"{name}: {problem.text}"
     return error
@@ -262,7 +263,7 @@ def _each(error: BallastError) -> tuple[BallastError, ...]:
 
 
 def _together(results: Mapping[str, Result]) -> Result:
-    """As one module returns them: the differences, which Ansible shows, in one list."""
+    """Combine the results of several features, with the diffs in one list, which Ansible shows."""
     parts = {name: {key: value for key, value in result.items() if key != "diff"} for name, result in results.items()}
     combined = {"changed": any(result["changed"] for result in results.values()), **parts}
     if any("diff" in result for result in results.values()):
@@ -275,7 +276,7 @@ def _together(results: Mapping[str, Result]) -> Result:
 
 
 class Stages:
-    """Seconds spent by stage."""
+    """Seconds spent in each stage."""
 
     def __init__(self) -> None:
         self.spent: dict[str, float] = {}
@@ -290,7 +291,7 @@ class Stages:
 
 
 def _sink(params: Params, plan: AnyPlan) -> Sink:
-    """A run with nothing to do leaves no file behind, and a removal makes none in what it removes."""
+    """A run with nothing to do leaves no file behind, and a removal creates none in what it removes."""
     if params.get("progress_log"):
         return FileSink(params["progress_log"])
     if plan.steps and params.get("state_dir") and not _is_removal(params):
@@ -299,7 +300,7 @@ def _sink(params: Params, plan: AnyPlan) -> Sink:
 
 
 def _forget_progress_log(params: Params, host: Host) -> None:
-    """Once the feature is removed, the progress log of earlier runs is removed too."""
+    """Once the feature is removed, remove the progress log of earlier runs too."""
     directory = params.get("state_dir")
     if directory and _is_removal(params):
         if read_mark(host, directory) is not None:
@@ -322,7 +323,7 @@ def _default_progress_log(params: Params) -> str:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """TERM, HUP and INT reach the engine as KeyboardInterrupt, which it reports as a state."""
+    """SIGTERM, SIGHUP and SIGINT reach the engine as KeyboardInterrupt, and it reports its state."""
 
     def interrupt(number: int, frame: object) -> NoReturn:
         raise KeyboardInterrupt
@@ -337,7 +338,7 @@ def _interruptible() -> Iterator[None]:
 
 @contextmanager
 def _failing(module: AnsibleModule) -> Iterator[None]:
-    """An error ends the module as it reports errors, and so does a mistake of this project."""
+    """Report an error as the module's failure; other exceptions are reported as bugs of this project."""
     try:
         yield
     except BallastError as error:
@@ -356,7 +357,7 @@ def _fail(module: AnsibleModule, error: BallastError, untouched: Sequence[str] =
 
 
 def _bug(error: Exception) -> Bug:
-    """A mistake of this project as an error with a stable id. Its traceback goes to the log of this host."""
+    """An unexpected exception as an error with a stable id. Its traceback is written to this host's log."""
     bug = Bug(**MESSAGES.texts("core-bug", found=repr(error)))
     bug.__cause__ = error
     return bug

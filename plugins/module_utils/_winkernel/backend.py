@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compile a view into load balancer policies of Windows' Host Networking Service (HNS, schema 2), and plan the change.
+"""Compiles a view into load balancer policies of the Windows Host Networking Service (HNS, schema 2), and plans the change.
 
 Pure: nothing here runs on Windows. Source: reference of kube-proxy 1.8; the flags are those of hcsshim's hcn package.
 
-HNS has no transaction and no change in place: another policy for a destination is a delete and a create, between which the
-destination does not answer. Endpoints are named by HNS id if it is known, else by address.
+HNS has no transactions and cannot change a policy in place: replacing a policy is a delete and a create, and in between the
+destination does not respond. Endpoints are referred to by HNS id if it is known, else by address.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from .._rules.config import Winkernel
 from .._rules.model import CLUSTER_IP, EXTERNAL_IP, LOAD_BALANCER, NODE_PORT, Endpoint, FamilyView, Frontend
 from .._rules.topology import reachable
 
-PROTOCOL_NUMBERS = {"TCP": 6, "UDP": 17}  # HNS lacks SCTP
+PROTOCOL_NUMBERS = {"TCP": 6, "UDP": 17}  # HNS does not support SCTP
 
-# Of a load balancer.
+# Flags of a load balancer.
 DSR = 1
 IPV6 = 2
-# Of a port mapping.
+# Flags of a port mapping.
 LOCAL_ROUTED_VIP = 2
 USE_MUX = 4
 PRESERVE_DIP = 8
 VIP_EXTERNAL_IP = 16
-# Of a distribution.
+# Distribution types.
 PER_CONNECTION = 0
 SOURCE_IP = 2
 
-_MAC_PREFIX = "02-11"  # locally administered; of remote endpoints, and never sent on the wire
+_MAC_PREFIX = "02-11"  # locally administered; for remote endpoints, never sent on the wire
 
 Identity = tuple[int, int, int, str, str, bool]
 
@@ -55,12 +55,12 @@ class HnsNetwork:
 
     id: str = ""
     overlay: bool = False
-    host_mac: str = ""  # overlay: of the node
+    host_mac: str = ""  # overlay: the node's
     remote_subnets: tuple[RemoteSubnet, ...] = ()  # overlay
-    endpoint_ids: tuple[tuple[str, str], ...] = ()  # address and HNS id of each existing endpoint
+    endpoint_ids: tuple[tuple[str, str], ...] = ()  # (address, HNS id) of each existing endpoint
 
     def provider_of(self, address: str) -> str:
-        """ "" where no node is known to have it: then it is a public address."""
+        """The provider address for `address`; "" if no node is known to have it, so that it is a public address."""
         parsed = ipaddress.ip_address(address)
         providers = [subnet for subnet in self.remote_subnets if parsed in ipaddress.ip_network(subnet.prefix)]
         return providers[0].provider_address if providers else ""
@@ -68,7 +68,7 @@ class HnsNetwork:
 
 @dataclass(frozen=True)
 class RemoteEndpoint:
-    """An HNS endpoint for an address on another node. The network plugin makes those of this node."""
+    """An HNS endpoint for an address on another node. The network plugin creates those of this node."""
 
     address: str
     mac: str
@@ -91,22 +91,23 @@ class LoadBalancer:
     protocol: int
     external_port: int
     internal_port: int
-    endpoints: tuple[str, ...]  # HNS ids, or addresses; sorted
+    endpoints: tuple[str, ...]  # HNS ids or addresses; sorted
     source_vip: str
     distribution: int = PER_CONNECTION
     port_flags: int = 0
     flags: int = 0
-    title: str = field(default="", compare=False)  # of the ServicePort
+    title: str = field(default="", compare=False)  # the ServicePort's
 
     @property
     def frontend(self) -> tuple[str, int, int, bool]:
-        """HNS refuses a second policy for the same frontend. The last item tells the families of a node port apart."""
+        """The key of a policy: HNS refuses a second one with the same frontend. The last item distinguishes the families of
+        a node port."""
         return (self.vip, self.protocol, self.external_port, bool(self.flags & IPV6))
 
     @property
     def identity(self) -> Identity:
-        """How kube-proxy recognises a policy: protocol, internal and external port, VIP, the SHA-1 sums of its
-        endpoints combined by XOR (they are a set), family."""
+        """How kube-proxy identifies a policy: protocol, internal and external port, VIP, XOR of the SHA-1 sums of its
+        endpoints (which are a set), family."""
         combined = 0
         for endpoint in self.endpoints:
             combined ^= int.from_bytes(hashlib.sha1(endpoint.upper().encode(), usedforsecurity=False).digest(), "big")
@@ -146,11 +147,11 @@ class Operation:
 
 
 def compile_rules(view: FamilyView, winkernel: Winkernel, network: HnsNetwork) -> HnsRules:
-    """One policy for each frontend that has endpoints. Packets to a frontend without endpoints get no answer.
+    """One policy for each frontend that has endpoints. Packets to a frontend without endpoints get no response.
 
-    HNS takes one internal port for a policy: that of the first endpoint, even if others differ. SCTP and
-    loadBalancerSourceRanges have no equal in HNS. RuleConfig is not used: HNS decides about masquerading and serves node
-    ports on every address.
+    HNS allows one internal port per policy: that of the first endpoint, even if others differ. SCTP and
+    loadBalancerSourceRanges have no equivalent in HNS. RuleConfig is not used: HNS decides about masquerading, and serves
+    node ports on all addresses.
     """
     balancers = []
     remote: dict[str, RemoteEndpoint] = {}
@@ -170,10 +171,11 @@ def compile_rules(view: FamilyView, winkernel: Winkernel, network: HnsNetwork) -
 
 
 def plan(desired: HnsRules, live: HnsRules) -> tuple[Operation, ...]:
-    """Operations in order; empty where nothing differs.
+    """Operations in order; empty if nothing differs.
 
-    Endpoints come before the policies that name them, and go after. A policy is replaced as a whole where anything in it
-    differs. If the HNS network is another one, only the policies of the old one remain, and all go first.
+    Endpoints are created before the policies that refer to them, and deleted after them. A policy is replaced as a whole if
+    anything in it differs. If the HNS network is a different one, only the policies of the old one remain, and all of them
+    are deleted first.
     """
     if desired.network_id != live.network_id:
         gone = tuple(_delete(balancer) for balancer in live.load_balancers)
@@ -207,7 +209,7 @@ def _endpoints(frontend: Frontend, view: FamilyView) -> Sequence[Endpoint]:
         return reach.local if service.internal_local else reach.cluster
     if service.external_local:
         return reach.local
-    # The annotation keeps the VIP as the destination of packets, with which only pods of this node can be reached.
+    # The annotation preserves the VIP as the destination of packets, with which only pods of this node can be reached.
     if service.preserve_destination and frontend.kind != EXTERNAL_IP:
         return [endpoint for endpoint in reach.cluster if endpoint.node == view.node.name]
     return reach.cluster
@@ -242,7 +244,7 @@ def _load_balancer(
 
 
 def _source_vip(endpoints: Sequence[Endpoint], view: FamilyView, winkernel: Winkernel, network: HnsNetwork) -> str:
-    """The configured address; the node's own where an endpoint is another node or outside the overlay."""
+    """The configured address; the node's own if an endpoint is another node or outside of the overlay."""
     if network.overlay:
         for endpoint in endpoints:
             if endpoint.node != view.node.name and network.provider_of(endpoint.address) in ("", endpoint.address):
@@ -253,7 +255,7 @@ def _source_vip(endpoints: Sequence[Endpoint], view: FamilyView, winkernel: Wink
 def _remote_endpoints(
     frontend: Frontend, endpoints: Sequence[Endpoint], view: FamilyView, network: HnsNetwork
 ) -> Iterator[RemoteEndpoint]:
-    """In an overlay the cluster IP too: packets to it have to leave a pod's compartment."""
+    """In an overlay also for the cluster IP, because packets to it must leave the pod's compartment."""
     primary = view.node.primary
     if network.overlay and frontend.kind == CLUSTER_IP:
         yield RemoteEndpoint(frontend.address, network.host_mac, primary)
@@ -264,7 +266,7 @@ def _remote_endpoints(
 
 
 def _mac(address: str) -> str:
-    """From the four octets of an IPv4 address, or the last four of an IPv6 address in reverse."""
+    """From the four octets of an IPv4 address, or the last four of an IPv6 address in reverse order."""
     packed = ipaddress.ip_address(address).packed
     octets = packed if len(packed) == 4 else packed[:-5:-1]
     return "-".join([_MAC_PREFIX, *(f"{octet:02x}" for octet in octets)])

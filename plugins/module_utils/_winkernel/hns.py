@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Parse the state of a Windows node's HNS from the option `hns`: nothing here runs on Windows. Pure.
+"""Parses the state of a Windows node's HNS, given in the option `hns`: nothing here runs on Windows. Pure.
 
-id, overlay, host_mac    of the HNS network of pods; all may be left out
-remote_subnets           [{prefix, provider_address}], of an overlay
+id, overlay, host_mac    of the HNS network of the pods; all optional
+remote_subnets           [{prefix, provider_address}], for an overlay
 endpoints                [{address, id}], the existing ones
-load_balancers           existing policies, as HNS shows them (HostComputeLoadBalancer)
+load_balancers           the existing policies, as HNS shows them (HostComputeLoadBalancer)
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class HnsState:
 
 
 def parse_hns(data: Mapping[str, Any]) -> HnsState:
-    """Problems, with every fault."""
+    """Parse the option. Problems, with all faults."""
     faults = Faults(_WORDS)
     top = Reader(data, faults, known=_KEYS)
     subnets = _rows(top, "remote_subnets", _row("prefix", "provider_address"))
@@ -73,7 +73,7 @@ def _rows(top: Reader, key: str, parse: Parser[T]) -> list[T]:
 
 
 def _row(*names: str) -> Parser[dict[str, str]]:
-    """A mapping of exactly these names to strings."""
+    """A parser of mappings with exactly these keys and string values."""
 
     def parse(value: Any) -> dict[str, str]:
         if isinstance(value, dict) and set(value) == set(names) and all(isinstance(value[name], str) for name in names):
@@ -84,7 +84,7 @@ def _row(*names: str) -> Parser[dict[str, str]]:
 
 
 def _balancer(row: Any) -> LoadBalancer:
-    """One policy as `LoadBalancer.as_hns` writes it and HNS shows it, which adds keys of its own."""
+    """Parse a policy that `LoadBalancer.as_hns` wrote, as HNS shows it, with additional keys."""
     try:
         [mapping] = row["PortMappings"]
         vips = row["FrontendVIPs"]

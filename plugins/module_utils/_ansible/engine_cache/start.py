@@ -2,18 +2,18 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Engines that a host keeps, compiled, as one archive by the digest of their sources.
+"""Compiled engines that a host keeps, as one archive named after the digest of its sources.
 
-Ansible parses a module with all that it imports at each run, sends it to each host, and has it compiled there. A module that
-begins here brings this file alone. What it runs lies on the host since the first run; where it does not, it says so, and its
-action plugin (plugins/action/node.py) sends the sources and runs it again.
+For each run, Ansible parses a module with everything it imports, sends that to each host, and has it compiled there. A
+module that starts here only needs this file. What it runs has been on the host since the first run; if it is missing, the
+module says so, and its action plugin (plugins/action/node.py) sends the sources and runs it again.
 
-Nothing of an archive is imported before its content is compared with the digest that the action plugin asks for:
-  - what was sent, as it is: the digest is the SHA-256 of those bytes;
-  - what is kept, by its seal: code that this host compiled has no digest that another machine could know, so the run that
-    compiled it, from bytes of that digest, ends the file with the SHA-256 of digest and content. A damaged file, a part of one
-    and the file of another digest are found by it.
-Who can write the seal is root, or the user that runs this: the file and its directory belong to that user, and nobody else may
+Nothing is imported from an archive before its content has been compared with the digest that the action plugin asks for:
+  - an archive that was sent: the digest is the SHA-256 of its bytes;
+  - an archive that is kept: by its seal. No other machine can know the digest of code that this host compiled, so the run
+that compiled it, from sources with that digest, appends the SHA-256 of digest and content. This detects a file that is
+damaged, truncated or made from other sources.
+Only root or the user who runs this can write the seal: the file and its directory belong to that user, and nobody else may
 write there.
 """
 
@@ -32,14 +32,14 @@ from typing import Any, NoReturn, Optional
 
 from ansible.module_utils import basic
 
-# Of the action plugin, hidden from users: {digest, directory, sources: path of the archive or "", keep}.
+# A parameter of the action plugin, hidden from users: {digest, directory, sources: path of the archive or "", keep}.
 PARAMETER = "_engines"
-MISSING = "engines_missing"  # what the module returns where nothing is kept and nothing was sent
-_TOP = "ballast"  # the package that the archive's are in, see _agent/program.py
+MISSING = "engines_missing"  # returned by the module if nothing is kept and nothing was sent
+_TOP = "ballast"  # the package in the archive that contains ours, see _agent/program.py
 _KEEP = "_ansible.engine_cache.store.keep"
-_LIMIT = 64 * 2**20  # bytes of an archive; one of more has another digest
+_LIMIT = 64 * 2**20  # bytes of an archive; a longer one has another digest
 _SEAL = 64  # bytes of the seal at the end, see _ansible/engine_cache/store.py
-# As the table of messages has it (_core/text/run_messages.py), which is among what was not sent.
+# A copy of the text in _core/text/run_messages.py, which is in the archive and so not available here.
 _NOT_SENT = (
     "the engines at {path} differ from those that this task needs\n"
     "  do:    check whether the disk of this host is full or broken, then run the same command again\n"
@@ -48,8 +48,8 @@ _NOT_SENT = (
 
 
 def run_kept(main: str) -> None:
-    """Calls `main`, dotted below module_utils, of the engines that the action plugin names, with the names of the parameters
-    that are hidden from users; or in a checkout of those beside this file. They are kept once they have succeeded."""
+    """Call `main` (a dotted name below module_utils) of the engines that the action plugin names, with the names of the
+    hidden parameters; in a checkout, of the engines next to this file. Engines are kept after a successful run."""
     request: Optional[Mapping[str, Any]] = (basic._load_params() or {}).get(PARAMETER)
     if request is None:
         _function(__name__.rpartition("._ansible.")[0], main)()
@@ -85,7 +85,8 @@ def _function(top: str, main: str) -> Callable[..., None]:
 
 
 def _is_sent(path: str, digest: str) -> bool:
-    """Whether it arrived as it was sent. It lies where Ansible put the module itself, which others cannot write either."""
+    """Whether the archive arrived as it was sent. It is where Ansible put the module itself, which other users cannot write
+    either."""
     try:
         with open(path, "rb") as file:
             return hashlib.sha256(file.read(_LIMIT)).hexdigest() == digest
@@ -94,13 +95,13 @@ def _is_sent(path: str, digest: str) -> bool:
 
 
 def _hold(path: str, digest: str) -> bool:
-    """Against its removal, as long as this process lives. False where there is none, or where others than this user could
-    have written it. One that is not what its seal says is removed."""
+    """Protect the kept archive from removal while this process lives. False if there is none, or if users other than this
+    one could have written it. An archive that does not match its seal is removed."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
-    with suppress(OSError):  # it is being removed, or was before the lock
+    with suppress(OSError):  # it is being removed, or was removed before we got the lock
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         opened, named, directory = os.fstat(descriptor), os.lstat(path), os.lstat(os.path.dirname(path))
         ours = (

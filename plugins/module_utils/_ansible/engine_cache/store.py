@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How the engines that a host keeps come and go. `_ansible/engine_cache/start.py` says why there are any, and runs them."""
+"""Stores and removes the engines that a host keeps. `_ansible/engine_cache/start.py` says why they exist, and runs them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ..._core.host.names import ENGINES_DIRECTORY, STATE_DIRECTORY
 from ..._core.text.errors import HostError
 
 _OTHERS_WRITE = 0o022
-_NO_SEAL = b" " * 64  # as long as the SHA-256 that takes its place
-_UNCHECKED = (1).to_bytes(4, "little")  # PEP 552: by the hash of the source, which is not looked at
+_NO_SEAL = b" " * 64  # has the length of the SHA-256 that replaces it
+_UNCHECKED = (1).to_bytes(4, "little")  # PEP 552: validated by the hash of the source, which is not checked
 
 
 def keep(sources: str, path: str) -> None:
-    """The archive `sources` as `path`, compiled; and what is kept of other versions, and not in use, goes. It saves time and is
-    no part of what was asked for, so what cannot be kept is not. The name of `path` begins with the digest of `sources`."""
+    """Compile the archive `sources` and store it as `path`; remove what is kept of other versions and not in use. This only
+    saves time and was not asked for, so errors are ignored. The name of `path` begins with the digest of `sources`."""
     host, directory = LocalHost(), os.path.dirname(path)
     digest = os.path.basename(path).partition(".")[0]
     with suppress(HostError):
@@ -46,8 +46,8 @@ def keep(sources: str, path: str) -> None:
 
 
 def forget(host: Host) -> None:
-    """What is kept, once the machine has no state directory of the collection. The last that a run does: what it goes on to import
-    may lie there."""
+    """Remove what is kept, if the machine has no state directory of the collection any more. Must be the last act of a run,
+    because what it would import later may be stored there."""
     if host.stat(STATE_DIRECTORY) is not None:
         return
     for name in host.listdir(ENGINES_DIRECTORY):
@@ -57,21 +57,22 @@ def forget(host: Host) -> None:
 
 
 def _remove_unused(host: Host, path: str) -> None:
-    with suppress(HostError):  # a run holds it, and imports from it
+    with suppress(HostError):  # a run holds it and imports from it
         descriptor = lock_file(path)
         host.remove(path)
         os.close(descriptor)
 
 
 def seal(archive: bytes, digest: str) -> bytes:
-    """The archive, whose comment is blank and as long as a seal, with its seal as the comment: that this content was made from
-    sources of this digest. `_ansible/engine_cache/start.py` compares it before anything is imported."""
+    """Replace the blank comment at the end of the archive, which has the length of a seal, with its seal: proof that this
+    content was made from sources with this digest. `_ansible/engine_cache/start.py` checks it before anything is
+    imported."""
     content = archive[: -len(_NO_SEAL)]
     return content + hashlib.sha256(digest.encode() + content).hexdigest().encode()
 
 
 def _compile(sources: bytes, path: str) -> bytes:
-    """The archive with what this Python makes of each source beside it; `path` is where it will be."""
+    """The archive, with the compiled code next to each source. `path` is its future location."""
     data = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(sources)) as given, zipfile.ZipFile(data, "w") as made:
         for name in given.namelist():
