@@ -102,14 +102,14 @@ class ControlPlaneEngine(JournalEngine[ControlPlaneRequest, ControlPlaneState, A
         desired = merge_with_existing(desired, state)
         resources, values = wanted_resources(desired), dict(state.values)
         if desired.state == ABSENT_STATE:
-            # They are removed with etcd's data: when their turn comes, the API server has stopped.
+            # Objects are removed with etcd's data: when their turn comes, the API server has stopped.
             values.update({old.key: ABSENT for old in state.recorded if old.kind in _IN_THE_API})
         if desired.renew_certificates:
             values.update(mark_for_renewal(resources, values))
         changing: set[str] = set()
         for resource in resources:
             if resource.kind in _IN_THE_API and desired.state == STOPPED:
-                values[resource.key] = resource.value  # kept in the data; unreadable while the API server is stopped
+                values[resource.key] = resource.value  # kept in etcd; unreadable while the API server is stopped
             value = values[resource.key]
             if value == resource.value and changing.intersection(_files_used_by(resource)):
                 values[resource.key] = {**fields(value), "fault": "what it was made from changes"}
@@ -224,7 +224,7 @@ def _stop_before_adding(
 
 
 def _start_before_restarting(request: ControlPlaneRequest, steps: Sequence[Step]) -> Iterator[Step]:
-    """Of each component, members that are down come first: the others wait for them before they are restarted."""
+    """Reorder the steps of each component: members that are down come first, as the others wait for them before a restart."""
     components = {_target(request, process.name): process.component for process in plan_processes(request)}
     for component, group in groupby(steps, lambda step: components.get(step.target)):
         same = list(group)
@@ -232,12 +232,12 @@ def _start_before_restarting(request: ControlPlaneRequest, steps: Sequence[Step]
 
 
 def _runs(value: Value) -> bool:
-    """The value of a service."""
+    """Whether a service with this value runs."""
     return value != ABSENT and fields(value).get("running") is True
 
 
 def _target(request: ControlPlaneRequest, process: str) -> str:
-    """Of the service of a process."""
+    """The target of the service that runs `process`."""
     return os.path.join(request.sv_dir, join_name(request.name, process))
 
 
@@ -281,7 +281,7 @@ def _kubelet_binding(request: ControlPlaneRequest) -> Resource:
 
 
 def _service_proxy_rights(request: ControlPlaneRequest) -> list[Resource]:
-    """Where a node has ballast-service-proxy."""
+    """Objects for the service proxy; empty when no node has ballast-service-proxy."""
     if not any(node.service_proxy for node in request.nodes):
         return []
     return [api_object(request.state_dir, path, value, group=_API) for path, value in service_proxy_rights().items()]

@@ -59,7 +59,7 @@ def _flags_of(request: ControlPlaneRequest, state: State, process: str) -> Optio
 
 
 def _refuse_other_members(request: ControlPlaneRequest, state: State) -> None:
-    """etcd keeps in its data who its members are."""
+    """Refuse to change the members: etcd's data names them."""
     flags = _flags_of(request, state, ETCD)
     cluster = (flags or {}).get(_CLUSTER)
     if request.existing_etcd is not None or cluster is None:
@@ -70,7 +70,7 @@ def _refuse_other_members(request: ControlPlaneRequest, state: State) -> None:
 
 
 def _refuse_other_service_network(request: ControlPlaneRequest, flags: dict[str, str]) -> None:
-    """The API server has allocated addresses of its network, so the network cannot change."""
+    """Refuse another network: the API server has allocated addresses of the present one."""
     network = flags.get(_SERVICE_NETWORK)
     if request.has_pods and network is not None and network != request.service_cidr:
         raise MESSAGES.error(
@@ -79,7 +79,7 @@ def _refuse_other_service_network(request: ControlPlaneRequest, flags: dict[str,
 
 
 def _refuse_other_etcd(request: ControlPlaneRequest, flags: dict[str, str]) -> None:
-    """With another etcd, or another key prefix, all objects would disappear from the API."""
+    """Refuse another etcd or key prefix: all objects would disappear from the API."""
     prefix = flags.get(_PREFIX)
     requested = None if request.existing_etcd is None else request.existing_etcd.prefix
     if prefix == requested:

@@ -49,8 +49,8 @@ def find_conflicts(
 
 
 def check_parts(request: ControlPlaneRequest, host: Host) -> None:
-    """Raises Problems when a part of the control plane is missing. Not for check mode, where what earlier tasks of a play
-    would bring (packages, binaries, the bridge with the address) is still missing."""
+    """Raises Problems when a part of the control plane is missing. Not for check mode, where the parts that earlier tasks of
+    a play would install (packages, binaries, the bridge with the address) are still missing."""
     problems: list[BallastError] = []
     if not host.is_systemd() and host.which("runsvdir") is None:
         problems.append(MESSAGES.error("plane-no-supervisor"))
@@ -124,7 +124,7 @@ def _find_version_problems(request: ControlPlaneRequest, host: Host, starting: S
 
 
 def _find_help_problems(request: ControlPlaneRequest, host: Host, starting: Sequence[str]) -> list[BallastError]:
-    """What the profile needs and a binary, by its --help, lacks: it would exit at its start."""
+    """What the profile needs and a binary lacks by its --help: such a process would exit at its start."""
     problems: list[BallastError] = []
     known: dict[str, Program] = {}
     version = request.kubernetes_version
@@ -143,8 +143,8 @@ def _find_help_problems(request: ControlPlaneRequest, host: Host, starting: Sequ
 def _find_port_problems(request: ControlPlaneRequest, host: Host, recorded: Sequence[Recorded]) -> list[BallastError]:
     if not _find_taken_ports(request, host, recorded):
         return []
-    # Sockets are read before processes. One of our processes that ended or restarted in between owns no socket in the first
-    # reading, and is recognized in the second.
+    # Sockets are read before processes. If one of our processes ended or restarted in between, its socket has no owner in the
+    # first reading; the second one recognizes it.
     host.sleep(_LOOK_AGAIN_SECONDS)
     return _find_taken_ports(request, host, recorded)
 
@@ -182,7 +182,7 @@ def _read_our_pids(host: Host, recorded: Sequence[Recorded]) -> set[int]:
 
 
 def _read_socket_inodes(host: Host, pid: int) -> set[str]:
-    """Inodes of the sockets that a process holds; none where the kernel hides the process, as a container may hide process 1."""
+    """Inodes of the sockets that a process holds; empty where the kernel hides it, as a container may hide process 1."""
     try:
         links = [host.readlink(f"/proc/{pid}/fd/{name}") or "" for name in host.listdir(f"/proc/{pid}/fd")]
     except HostError:

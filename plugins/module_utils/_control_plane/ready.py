@@ -29,11 +29,11 @@ from .record import Member, Record
 
 READY_SECONDS = 300  # a start takes about 3 s on an idle machine; the rest is for slow ones
 _STOP_SECONDS = 30
-_ANSWER_SECONDS = 10  # without an answer while members of etcd elect another leader
+_ANSWER_SECONDS = 10  # API servers may not answer while members of etcd elect another leader
 _ENDS_ALLOWED = 3
-# They exit when the API server is not healthy within ten seconds, as on a slow or busy machine.
+# These exit when the API server is not healthy within ten seconds, as on a slow or busy machine.
 _END_WITHOUT_API = (CONTROLLER_MANAGER, SCHEDULER)
-# Of 0.4 s each. A service that exits right after its start is mostly seen down, and rarely running.
+# Looks, 0.4 s apart. A service that exits right after its start is mostly seen down, and rarely running.
 _LOOKS_DOWN_ALLOWED = 8
 _ACCOUNTS_CONTROLLER = "serviceaccount-controller"
 _DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
@@ -42,7 +42,7 @@ Answer = Union[Ready[None], Pending]
 
 
 def wait_for_api(host: Host, progress: Progress, record: Record) -> None:
-    """Until /readyz says yes. HostError at once when a service does not stay up, with the end of its log."""
+    """Wait until /readyz succeeds. HostError at once when a service does not stay up, with the end of its log."""
     watch = _Watch(host, record, [member for member in record.members if member.component not in _END_WITHOUT_API])
     waited = False
 
@@ -59,8 +59,7 @@ def wait_for_api(host: Host, progress: Progress, record: Record) -> None:
 
 
 def wait_for_control_plane(host: Host, progress: Progress, record: Record) -> None:
-    """Until every process reports itself healthy and the controllers have made the ServiceAccount `default`, if one of them
-    does."""
+    """Wait until every process reports itself healthy and, if a controller makes it, the ServiceAccount `default` exists."""
     wait_for_api(host, progress, record)
     watch = _Watch(host, record, record.members)
     _wait_for_members(host, progress, record, [each for each in record.members if each != record.front], watch)
@@ -75,10 +74,10 @@ def wait_for_control_plane(host: Host, progress: Progress, record: Record) -> No
 
 
 def wait_for_other_members(host: Host, progress: Progress, record: Record, service: str) -> None:
-    """Before a process of one member is restarted: until those of the others that do the same are healthy. HostError when they do
-    not become so: without this one too, etcd might have no majority.
+    """Before a process of one member is restarted, wait until the same processes of the other members are healthy. HostError
+    when they do not become healthy: without this process too, etcd might have no majority.
 
-    Where the API does not answer, nothing is waited for, as a restart may be what helps.
+    Does not wait where the API does not answer, as the restart may be the repair.
     """
     own = next((member for member in record.members if member.service == service), None)
     others = [each for each in record.members if own and each.component == own.component and each != own]
@@ -93,7 +92,7 @@ def wait_for_other_members(host: Host, progress: Progress, record: Record, servi
 
 
 def wait_for_end(host: Host, progress: Progress, group: str, *, log_dir: str) -> None:
-    """Until no process is left in the control plane's cgroup."""
+    """Wait until no process is left in the control plane's cgroup."""
     if host.is_systemd():
         return  # systemctl stop has waited
     left: set[int] = set()
@@ -120,7 +119,7 @@ def _wait_for_members(host: Host, progress: Progress, record: Record, members: S
 
 
 def read_ready_seconds(host: Host, record: Record) -> Optional[float]:
-    """From the start of the API server's process until it was ready, at the last start that a run waited for."""
+    """Seconds from the start of the API server's process until it was ready, at the last start that a run waited for."""
     data = host.read(_ready_path(record))
     return None if data is None else float(parse_json(data)["seconds"])
 
@@ -134,7 +133,7 @@ def _probe(ask: Callable[[], Response], subject: str) -> Answer:
 
 
 def _refusal(answer: Response) -> str:
-    """The failing checks of a health page, or the status."""
+    """The failing checks of a health page, or the HTTP status."""
     lines = answer.body.decode(errors="replace").splitlines()
     failing = [line[len("[-]") :].split(" ", 1)[0] for line in lines if line.startswith("[-]")]
     return f"not yet: {', '.join(failing)}" if failing else f"status {answer.status}"
@@ -172,7 +171,7 @@ class _Watch:
         """HostError when a service does not stay up."""
         if self._host.monotonic() < self._next_look:
             return
-        # Both supervisors start a service again after a second.
+        # Both supervisors restart a service after a second.
         self._next_look = self._host.monotonic() + 0.4
         for member in self._members:
             pid = service_pid(self._host, member.service)
@@ -186,7 +185,7 @@ class _Watch:
                 raise self._ends_error(member.name, times=max(1, ends), log=member.log)
 
     def _refuse_unfit_data(self, member: Member) -> None:
-        """etcd exits at once on such data, before it is ever seen running, and the other processes wait for it."""
+        """etcd exits at once on such data, so it is never seen running, and the other processes wait for it."""
         written = _size(self._host, member.log) - self._logged[member.log]
         tail = self._host.read_end(member.log, min(max(0, written), LOG_LIMIT))
         text = (tail or b"").decode(errors="replace")

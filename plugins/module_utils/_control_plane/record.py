@@ -44,7 +44,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """`etcd`, of the second member `etcd-2`."""
+        """`etcd`, or `etcd-2` of the second member."""
         return self.component if self.number == 1 else f"{self.component}-{self.number}"
 
 
@@ -59,14 +59,14 @@ class Etcd:
     prefix: str  # of the keys, "/registry"
 
     def ask(self, host: Host, path: str, *, body: Optional[bytes] = None, timeout: float = _SECONDS) -> Response:
-        """The answer of the first endpoint that gives one, to a POST where there is a body. PeerError when none does."""
+        """The first answer of an endpoint; a POST when there is a body. PeerError when none answers."""
         for url in self.endpoints[:-1]:
             with suppress(PeerError):
                 return self.ask_at(host, url + path, body=body, timeout=timeout)
         return self.ask_at(host, self.endpoints[-1] + path, body=body, timeout=timeout)
 
     def healthy_endpoint(self, host: Host) -> str:
-        """The first that reports itself healthy, else the first."""
+        """The first endpoint that reports itself healthy, else the first one."""
         for url in self.endpoints if len(self.endpoints) > 1 else ():
             with suppress(PeerError):
                 if self.ask_at(host, f"{url}/health").status == 200:
@@ -109,12 +109,12 @@ class Record:
         return next(member for member in self.members if member.name == name)
 
     def program(self, member: Member) -> str:
-        """The path of its program."""
+        """The path of the member's program."""
         return LOAD_BALANCER_PATH if member.component == LOAD_BALANCER else os.path.join(self.bin_dir, member.component)
 
     @property
     def front(self) -> Member:
-        """What answers at `endpoint`."""
+        """The process that answers at `endpoint`."""
         return next((member for member in self.members if member.component == LOAD_BALANCER), self.api_server)
 
     @property
@@ -129,7 +129,7 @@ class Record:
         accept: str = "application/json",
         identity: Identity = CONTROL_PLANE,
     ) -> Response:
-        """The API server's answer, with any status. PeerError for none."""
+        """The API server's answer, with any status. PeerError when it does not answer."""
         certificate, key = self.client(host, identity)
         return host.request(
             self.endpoint + path,
@@ -151,8 +151,8 @@ class Record:
         return issue_client_certificate(host, self.authority, user=identity.user, group=identity.group, seconds=SECONDS)
 
     def ask_health(self, host: Host, member: Member, *, query: str = "") -> Response:
-        """PeerError when it does not answer. Except for etcd the request is anonymous, which suffices for health checks: with a
-        damaged client certificate a healthy server would look unreachable."""
+        """The answer of the health check; PeerError when there is none. The request is anonymous except to etcd, which suffices:
+        with a damaged client certificate a healthy server would seem unreachable."""
         if member.component == ETCD:
             return self.etcd.ask_at(host, member.health + query)
         return host.request(member.health + query, ca=self.authority, timeout=_SECONDS)
@@ -163,7 +163,7 @@ def record_path(state_dir: str) -> str:
 
 
 def load_record(host: Host, state_dir: str) -> Optional[Record]:
-    """None when there is none, or when an earlier version of this collection wrote it: the next run replaces it."""
+    """None when there is no record, or when an earlier version of this collection wrote it: the next run replaces it."""
     data = host.read(record_path(state_dir))
     if data is None:
         return None
@@ -174,7 +174,7 @@ def load_record(host: Host, state_dir: str) -> Optional[Record]:
 
 
 def require_record(host: Host, state_dir: str) -> Record:
-    """UserError when there is none."""
+    """The record; UserError when there is none."""
     record = load_record(host, state_dir)
     if record is None:
         raise MESSAGES.error("plane-not-there", path=state_dir)
@@ -182,7 +182,7 @@ def require_record(host: Host, state_dir: str) -> Record:
 
 
 def _parse(values: dict[str, Any]) -> Record:
-    values.pop("client", "")  # the administrator's, in a record of an earlier version
+    values.pop("client", "")  # an administrator's certificate, in a record of an earlier version
     etcd = values.pop("etcd")
     fields = {key: name for name, key in _STORED.items()}
     choice: dict[str, Any] = {

@@ -20,7 +20,7 @@ _RSS = re.compile(rb"^VmRSS:\s+(\d+) kB$", re.MULTILINE)
 
 
 def report(host: Host, record: Record) -> dict[str, object]:
-    """The keys of RETURN beside those that every module has."""
+    """The keys of RETURN, except those that every module has."""
     pids = {member.name: service_pid(host, member.service) for member in record.members}
     components = [
         {"name": name, "pid": pid, "rss_bytes": 0 if pid is None else _read_rss_bytes(host, pid)}
@@ -44,7 +44,7 @@ def report(host: Host, record: Record) -> dict[str, object]:
 
 
 def _read_members(host: Host, record: Record) -> list[dict[str, object]]:
-    """By number, with the processes that are down or do not report themselves healthy; empty where there is one member."""
+    """Members by number, with processes that are down or do not report themselves healthy; empty where there is one member."""
     numbers = sorted({member.number for member in record.members})
     if len(numbers) == 1:
         return []

@@ -47,7 +47,7 @@ from .profiles.profiles import (
 
 PRESENT, STOPPED, ABSENT_STATE = "present", "stopped", "absent"
 
-# option: default. All listen on `address`; the numbers are those that kubeadm uses.
+# option: default. All listen on `address`; the defaults are kubeadm's.
 PORTS: dict[str, int] = {
     "secure_port": 6443,
     "etcd_client_port": 2379,
@@ -58,12 +58,12 @@ PORTS: dict[str, int] = {
 
 MEMBERS = (1, 3, 5)  # an even number survives no more failures than the odd number below it
 SERVICE_CIDR, POD_CIDR = "10.96.0.0/16", "10.244.0.0/16"  # where there are pods
-# By the number of the IP family, lengths that kube-apiserver takes, and room for the Services that every cluster has.
+# By IP version: lengths that kube-apiserver accepts and that leave room for the Services of every cluster.
 SERVICE_PREFIXES = {4: range(12, 29), 6: range(108, 125)}
 OLDEST_VERSION = (1, 34)  # AuthenticationConfiguration is apiserver.config.k8s.io/v1 from 1.34 on
 _REQUIRED = ("kubernetes_version", "bin_dir", "address")
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)", re.ASCII)
-# Paths appear in command lines, unit files and scripts, and a blank separates the parts of some targets.
+# Paths appear in command lines, unit files and scripts; some targets separate their parts by a blank.
 _PATH = re.compile(r"/[-A-Za-z0-9._/]*", re.ASCII)
 _DOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 
@@ -74,7 +74,7 @@ class Node:
 
     name: str
     addresses: tuple[str, ...]
-    service_proxy: bool = False  # whether ballast-service-proxy gets some too
+    service_proxy: bool = False  # whether its ballast-service-proxy gets credentials too
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class ControlPlaneRequest:
     bin_dir: str
     address: str
     ports: tuple[tuple[str, int], ...]  # as PORTS
-    service_cidr: str  # of one IP family or of both, with a comma between; empty without pods
+    service_cidr: str  # of one IP family, or of both, separated by a comma; empty without pods
     pod_cidr: str
     cluster_domain: str
     extra_sans: tuple[str, ...]
@@ -186,7 +186,7 @@ class ControlPlaneRequest:
 
     @property
     def each_member(self) -> tuple[ControlPlaneRequest, ...]:
-        """This request for each member: what is named by `in_member`, and listens at `listen_address`."""
+        """This request for each member, which decides what `in_member` names and what `listen_address` returns."""
         return tuple(replace(self, number=number) for number in range(1, self.members + 1))
 
     def in_member(self, name: str) -> str:
@@ -195,8 +195,8 @@ class ControlPlaneRequest:
 
     @property
     def listen_address(self) -> str:
-        """Of this member: 127.97.0.2, 127.97.0.3 and so on where `address` is 10.97.0.1. No other machine reaches it, and control
-        planes on one machine keep apart whose addresses differ in the last three numbers, by more than their members."""
+        """The address of this member: 127.97.0.2, 127.97.0.3 and so on where `address` is 10.97.0.1. Other machines cannot reach
+        it. Control planes on one machine do not collide if the last three numbers of their addresses differ by more than their members."""
         if not self.is_balanced:
             return self.address
         loopback = ipaddress.IPv4Network("127.0.0.0/8")
@@ -204,7 +204,7 @@ class ControlPlaneRequest:
 
     @property
     def listens(self) -> tuple[str, ...]:
-        """The options of the ports on which its processes listen."""
+        """The options of the ports on which processes of the control plane listen."""
         return _listening(self.choice)
 
     def port(self, option: str) -> int:
@@ -241,7 +241,7 @@ class ControlPlaneRequest:
 
     @property
     def service_addresses(self) -> list[str]:
-        """Of the Service `kubernetes`, which has the first one of the primary IP family, and what it would have of the other."""
+        """Addresses of the Service `kubernetes`: it has the first of the primary IP family, and would have that of the other family."""
         return [str(network[1]) for network in parse_networks(self.service_cidr)]
 
 
@@ -388,7 +388,7 @@ def _node_problems(nodes: list[Mapping[str, Any]]) -> list[BallastError]:
 
 
 def _is_address(text: object) -> bool:
-    """In the one form that certificates and the kernel show again."""
+    """Only in the form in which certificates and the kernel print it."""
     try:
         return str(ipaddress.ip_address(str(text))) == text
     except ValueError:

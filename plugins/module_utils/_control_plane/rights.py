@@ -4,8 +4,8 @@
 
 """RBAC objects of the collection's identities in a control plane, made before an identity first changes something there.
 
-Code that only reads makes none: it sees nothing until the next change makes them. So they also come back after a restore of
-older data, and after somebody removed them.
+Code that only reads makes none: without rights it sees nothing until the next change makes the objects. That change also
+repairs them after a restore of older data, and after somebody removed them.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from .record import Record
 
 LABELS = {"app.kubernetes.io/managed-by": MARK}
 _SECONDS = 30  # until the authorizer knows new objects, which takes milliseconds
-_ANSWER_SECONDS = 60  # for an API server that is ready, and whose etcd is not
+_ANSWER_SECONDS = 60  # for an API server that is ready while its etcd is not
 _SILENT = Progress(NullSink(), feature="plane")
 
 T = TypeVar("T")
 
 
 def ensure_rights(host: Host, record: Record, identity: Identity) -> None:
-    """Make them unless they exist. PeerError `plane-api-refused`, or where the API server does not answer."""
+    """Make the objects unless they exist. PeerError: `plane-api-refused`, or that of an API server that does not answer."""
     if identity == BOOTSTRAP or _has_rights(host, record, identity):
         return
     for path, body in identity.objects().items():
@@ -48,8 +48,8 @@ def ensure_rights(host: Host, record: Record, identity: Identity) -> None:
 
 
 def write_object(host: Host, record: Record, path: str, body: Mapping[str, object], identity: Identity) -> None:
-    """By server-side apply. PeerError `plane-api-refused` where the API server refuses, `core-wait-deadline` where it goes on
-    to give no answer."""
+    """Server-side apply. PeerError `plane-api-refused` when the API server refuses, `core-wait-deadline` when it keeps giving
+    no answer."""
     try:
         _ask(host, lambda: record.api(host, identity).apply(path, body))
     except Refused as error:
@@ -84,7 +84,7 @@ def kubeconfig_of(host: Host, record: Record, identity: Identity) -> Iterator[st
 
 
 def _has_rights(host: Host, record: Record, identity: Identity) -> bool:
-    """Whether it can read its own roles, with the expected rules."""
+    """Whether the identity can read its own roles, with the expected rules."""
     api = record.api(host, identity)
     try:
         return all(
@@ -95,7 +95,7 @@ def _has_rights(host: Host, record: Record, identity: Identity) -> bool:
 
 
 def _ask(host: Host, request: Callable[[], T]) -> T:
-    """The answer to what may be asked twice. An API server says that it is ready while its etcd has just been started again."""
+    """The answer to a request that may be repeated. An API server reports ready while its etcd has just been restarted."""
 
     def probe() -> Union[Ready[T], Pending]:
         try:

@@ -121,7 +121,7 @@ def parse_aggregation(value: Any, *, profile: str, metrics: str = "") -> tuple[A
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """IP address, without brackets, and port. ValueError where it is none."""
+    """IP address, without brackets, and port. ValueError for any other text."""
     match = _ADDRESS.fullmatch(address)
     if match is None or not 1 <= int(match["port"]) <= 65535:
         raise ValueError(address)
@@ -199,7 +199,7 @@ def _api_service(row: Reader) -> ApiService:
 
 
 def _find_duplicates(services: list[tuple[str, ApiService]], problems: list[BallastError]) -> None:
-    """One name has one entry, one service one address."""
+    """Report names with several entries, and services with several addresses."""
     names: set[str] = set()
     addresses: dict[tuple[str, int], tuple[str, str]] = {}
     for path, each in services:

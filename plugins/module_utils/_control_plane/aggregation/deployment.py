@@ -40,7 +40,7 @@ from .objects import API_SERVICE_KINDS, agent_rights, api_service_resource
 if TYPE_CHECKING:
     from ..request import ControlPlaneRequest
 
-    # Ansible sends a node what a module imports, and the agent's program is made of that. Nothing of it runs here.
+    # Ansible ships a node only the imported files, and the agent's program is built from them. The module runs none of it.
     from .agent import main  # noqa: F401
 
 NAME = "aggregation"
@@ -65,7 +65,7 @@ def api_server_options(request: ControlPlaneRequest) -> list[tuple[str, str]]:
 
 
 def config_files(request: ControlPlaneRequest) -> dict[str, str]:
-    """Path and content."""
+    """The content of each file by path."""
     kubeconfig = reference_kubeconfig(
         name=f"{request.mark}-{NAME}",
         server=request.endpoint,
@@ -115,7 +115,7 @@ def api_resources(request: ControlPlaneRequest, *, group: str) -> list[Resource]
 
 @dataclass(frozen=True)
 class _AgentInstallation(Installation):
-    """Of one control plane; a machine may have several."""
+    """The agent of one control plane; a machine may have several."""
 
     state_dir: str = ""
     service: str = ""  # "ballast-lab-aggregation"
@@ -165,13 +165,13 @@ KINDS: Mapping[str, Kind] = {**API_SERVICE_KINDS, **PROGRAM_KINDS, "aggregation-
 
 
 def verify_agent(request: ControlPlaneRequest, host: Host, progress: Progress) -> list[Finding]:
-    """Empty where the agent works with its settings; it is waited for."""
+    """Wait for the agent. Empty when it works with its settings."""
     return _agent_at(os.path.join(request.sv_dir, f"{request.mark}-{NAME}")).finding(host, progress)
 
 
 def read_agent(state_dir: str, name: str, host: Host) -> Optional[dict[str, Any]]:
-    """The agent of the control plane `name`, its process, and its view of APIServices, which is None while it does not answer;
-    None where there is no agent."""
+    """The agent of the control plane `name`: its process, and its view of APIServices, which is None while it does not answer.
+    None when there is no agent."""
     it = _installation(state_dir, join_name(name, NAME))
     target = os.path.join(state_dir, "sv", it.service)
     if host.stat(target) is None:
@@ -199,7 +199,7 @@ def _installation(state_dir: str, service: str) -> _AgentInstallation:
         needed={},
         parse=lambda text, name: parse_settings(text, name=name),
         restart_keys=RESTART_KEYS,
-        cgroup="",  # that of the control plane
+        cgroup="",  # the control plane's cgroup
         state_dir=state_dir,
         service=service,
     )

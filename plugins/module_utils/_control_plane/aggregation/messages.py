@@ -10,7 +10,7 @@ from ..._agent.identity import Agent, program_rows
 from ..._core.text.errors import HostError, Message, Messages, UserError
 
 _NAME, _WHAT, _IDS = "ballast-aggregation", "aggregation agent", "plane-aggregation"
-_COMMAND = "STATE_DIR/lib/ballast-NAME-aggregation"  # of each control plane its own
+_COMMAND = "STATE_DIR/lib/ballast-NAME-aggregation"  # each control plane has its own
 MESSAGES = Messages(
     "docs/reference/errors-control-plane.md",
     [

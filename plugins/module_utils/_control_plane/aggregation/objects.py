@@ -64,7 +64,7 @@ def api_service_resource(state_dir: str, api_service: ApiService, *, group: str)
 
 
 class ApiServiceKind(ApiObjectKind):
-    """Value: that of an API object without `spec.caBundle`, and `fault`, which is empty when that is the file's."""
+    """Value: that of an API object, with `fault` in place of `spec.caBundle`: empty when the bundle is the CA file's content."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         plain, _by, ca = target.partition(_SIGNED_BY)
@@ -89,7 +89,7 @@ API_SERVICE_KINDS = {"api-service": ApiServiceKind()}
 
 
 def find_authority_problems(host: Host, api_services: Sequence[ApiService]) -> list[BallastError]:
-    """Problems of the CA files of extension API servers. Not for check mode, where they may be still missing."""
+    """Problems of the CA files of extension API servers. Not for check mode, where the files may still be missing."""
     problems = []
     for each in api_services:
         fault = _authority_fault(host, each.ca)

@@ -22,7 +22,7 @@ _CHECK = re.compile(r"^\[[+-]\]([a-z0-9-]{1,100}-controller)\b", re.ASCII | re.M
 def read_running_controllers(host: Host, record: Record) -> Optional[tuple[str, ...]]:
     """Names as kube-controller-manager's --help has them, sorted; None when nothing that runs controllers answers."""
     managers = [member for member in record.members if member.component == CONTROLLER_MANAGER]
-    # Of several the leader alone runs controllers.
+    # Of several managers only the leader runs controllers.
     answers = [_of_controller_manager(host, record, member) for member in managers]
     answers += [_of_hyper_mini(host, member) for member in record.members if member.component == HYPER_MINI]
     known = [names for names in answers if names is not None]

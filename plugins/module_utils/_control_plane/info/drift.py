@@ -36,7 +36,7 @@ class Drift:
 
 
 def compare_resources(whole: Composition, native: Optional[frozenset[str]]) -> list[Drift]:
-    """Of the native resources that are served; None while they are not known."""
+    """Drift of the served native resources. Empty while they are unknown (`native` is None)."""
     if native is None:
         return []
     if whole.everything_served:  # by the stock API server, except for removed resources
@@ -50,8 +50,8 @@ def compare_resources(whole: Composition, native: Optional[frozenset[str]]) -> l
 
 
 def compare_controllers(record: Record, whole: Composition, running: Optional[tuple[str, ...]]) -> list[Drift]:
-    """Of the running controllers; None while nothing answers. Of profile full only removed controllers that run: some default
-    controllers exit where there is no cloud and no network to allocate."""
+    """Drift of the running controllers. Empty while nothing answers (`running` is None). In profile full, only removed
+    controllers that still run: some default controllers exit without a cloud or a network to allocate."""
     if running is None:
         return []
     expected = whole.controllers
@@ -63,7 +63,7 @@ def compare_controllers(record: Record, whole: Composition, running: Optional[tu
 
 
 def compare_processes(record: Record, host: Host) -> list[Drift]:
-    """Of the processes. Empty when none runs: then the control plane is stopped."""
+    """Drift of the processes. Empty when none runs, as the control plane is then stopped."""
     pids = {member: service_pid(host, member.service) for member in record.members}
     if not any(pids.values()):
         return []
@@ -81,7 +81,7 @@ def _compare_process(record: Record, host: Host, member: Member, pid: Optional[i
     elif (host.readlink(f"/proc/{pid}/exe") or "").endswith(" (deleted)"):
         yield Drift("program", member.name, program, "another file than when it was started")
     if member.component == LOAD_BALANCER:
-        return  # what it does is in its file
+        return  # its configuration file says what it does
     expected, actual = parse_flags(("", *(f"--{flag.name}={flag.value}" for flag in member.flags))), parse_flags(argv)
     for name in sorted({*expected, *actual}):
         if expected.get(name) != actual.get(name):
@@ -90,7 +90,7 @@ def _compare_process(record: Record, host: Host, member: Member, pid: Optional[i
 
 
 def compare_files(record: Record, host: Host, kinds: Mapping[str, Kind]) -> list[Drift]:
-    """Of certificates, keys, kubeconfigs and definitions of services, as the module reads them."""
+    """Drift of certificates, keys, kubeconfigs and service definitions, read as the module reads them."""
     recorded = Journal(journal_path(record.state_dir), host=host, kinds=kinds).recorded
     ctx = Context(None, host)
     values = {old: kinds[old.kind].read(ctx, old.target) for old in recorded if _is_read(old)}
@@ -125,7 +125,7 @@ def _is_incomplete(old: Recorded, value: Value) -> bool:
 
 
 def _compare_configs(record: Record, host: Host, services: Mapping[str, Value]) -> Iterator[Drift]:
-    """Of the files in STATE_DIR/config that a command line names: the definition of a service holds their digest."""
+    """Drift of files in STATE_DIR/config that a command line names: the definition of a service holds their digest."""
     for member in record.members:
         value = services.get(member.service)
         if value is None:
@@ -137,12 +137,12 @@ def _compare_configs(record: Record, host: Host, services: Mapping[str, Value]) 
 
 
 def config_paths(record: Record, values: Iterable[str]) -> Iterator[str]:
-    """The values that are our configuration files, except the one with encryption keys."""
+    """Those values that are paths in STATE_DIR/config, without the file of encryption keys."""
     directory = os.path.join(record.state_dir, "config") + "/"
     return (value for value in values if value.startswith(directory) and not value.endswith("/encryption.json"))
 
 
 def read_state(record: Record, host: Host) -> str:
-    """`running`, `stopped` when nothing of it runs, else `degraded`."""
+    """`running`; `stopped` when no process runs; else `degraded`."""
     running = [service_pid(host, member.service) is not None for member in record.members]
     return "running" if all(running) else "degraded" if any(running) else "stopped"

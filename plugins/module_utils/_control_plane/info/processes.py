@@ -23,8 +23,8 @@ def read_argv(host: Host, member: Member) -> tuple[str, ...]:
 
 
 def parse_flags(argv: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """The values of `--name=value` by name, in order: a list may come in several flags. A flag without a value is true,
-    as pflag and flag of Go take it."""
+    """The values of `--name=value` by name, in order, since a list may be spread over several flags. A flag without a value
+    is true, as in Go's flag and pflag."""
     values: dict[str, tuple[str, ...]] = {}
     for word in argv[1:]:
         name, equals, value = word.lstrip("-").partition("=")
@@ -33,7 +33,7 @@ def parse_flags(argv: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
 
 
 def has_flag(argv: tuple[str, ...], flag: Flag) -> bool:
-    """Also in the form `-name value`, which the load balancer has."""
+    """Whether the command line has the flag, also in the form `-name value` of the load balancer."""
     return flag.value in parse_flags(argv).get(flag.name, ()) or f"-{flag.name} {flag.value}".strip() in " ".join(argv)
 
 

@@ -51,7 +51,7 @@ def _read_in(host: Host, state_dir: str, params: Mapping[str, Any]) -> dict[str,
 
 
 def read_control_plane(host: Host, record: Record) -> dict[str, Any]:
-    """Everything. What cannot be read while the control plane does not answer is null, and is no drift."""
+    """Everything that can be read. What is unreadable while the control plane does not answer is null, and no drift."""
     plain = report(host, record)
     group_versions = read_group_versions(host, record)
     foreign = None if group_versions is None else read_foreign_names(host, record)
@@ -89,7 +89,7 @@ def _by_name(plain: Mapping[str, object]) -> list[tuple[str, dict[str, object]]]
 
 
 def _read_component(host: Host, member: Member, plain: Mapping[str, object]) -> dict[str, object]:
-    """With its flags: the requested value, the reason, and whether the process has it."""
+    """The component with its flags, each with its requested value, the reason, and whether the process has it."""
     running = read_argv(host, member)
     flags = [
         {"name": flag.name, "value": flag.value, "why": flag.why, "in_effect": has_flag(running, flag)}
@@ -100,7 +100,7 @@ def _read_component(host: Host, member: Member, plain: Mapping[str, object]) -> 
 
 
 def _read_etcd(host: Host, record: Record) -> dict[str, object]:
-    """`fault` is set when it does not answer, has no leader, or has an alarm."""
+    """`fault` is set when etcd does not answer, has no leader, or has an alarm."""
     endpoints = list(record.etcd.endpoints)
     try:
         status = read_etcd_status(host, record)

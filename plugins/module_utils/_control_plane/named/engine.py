@@ -50,7 +50,7 @@ from .programs import required_families
 VERSION = 1
 DEFAULT_NAME = "plane"
 DEFAULT_ADDRESS = "127.0.0.1"
-# Of the module control_plane: what the record decides, what a control plane without nodes has no use for, and what is done once.
+# Options of the module control_plane that are set from the record, and those that need nodes or act only once.
 _DECIDED = {"address", "bin_dir", "kubeconfig", "kubernetes_version", "name", "progress_log", "state", "state_dir"}
 _NOT_KEPT = {"nodes", "pod_cidr", "renew_certificates"}
 OPTIONS: dict[str, dict[str, Any]] = {option: row for option, row in MAKE.items() if option not in _DECIDED | _NOT_KEPT}
@@ -169,7 +169,7 @@ class NamedControlPlaneEngine(ResourceEngine[NamedControlPlaneRequest]):
         return done
 
     def verify(self, ctx: Context[NamedControlPlaneRequest]) -> list[Finding]:
-        """After a removal: what is left."""
+        """What a removal left behind; empty after any other run."""
         desired = ctx.desired
         if desired.settings is not None or not desired.name:
             return []

@@ -82,7 +82,7 @@ class Manifest:
 
 
 def describe_manifest(manifest: Manifest) -> dict[str, object]:
-    """What a module returns of it."""
+    """The fields of the manifest that a module returns."""
     names = {"shape": "deployment_mode"}
     rows = {name: value for name, value in asdict(manifest).items() if name not in ("format", "files")}
     return {names.get(name, name): value for name, value in rows.items()}
@@ -152,7 +152,7 @@ def no_space(path: str, *, needed: object = "more") -> BallastError:
 
 @contextmanager
 def _open_members(host: Host, archive: str) -> Iterator[Iterator[Member]]:
-    """Its members. They are uncompressed, so none becomes larger than it is stored."""
+    """The members of the archive. It is not compressed, so no member grows when it is read."""
     try:
         with host.reading(archive) as file:
             if file is None:

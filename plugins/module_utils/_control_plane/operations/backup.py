@@ -47,7 +47,7 @@ from .paths import find_path_problems
 from .snapshot import read_snapshot_status as snapshot_status
 from .snapshot import take_snapshot
 
-_ROOM = 2**24  # bytes beside the data: tables of the filesystem, and writes of others meanwhile
+_ROOM = 2**24  # bytes to spare: filesystem metadata, and writes of other processes meanwhile
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class BackupEngine(Operation[BackupRequest, Value]):
     """Each run takes a backup, as the data of etcd changes all the time."""
 
     def observe(self, ctx: Context[BackupRequest]) -> Value:
-        """Of the archive at that path."""
+        """Time and revision of the present archive at the path; ABSENT when it has no description."""
         earlier = read_description(ctx.host, ctx.desired.path)
         return {name: str(earlier.get(name)) for name in ("taken_at", "revision")} if earlier else ABSENT
 
@@ -153,7 +153,7 @@ def _make(desired: BackupRequest, record: Record, host: Host, work: str) -> None
     manifest = _make_manifest(desired, record, host, content)
     host.write(os.path.join(content, MANIFEST), manifest.as_text().encode(), mode=0o600)
     pack(host, content, archive)
-    # The description is removed first: an archive without one is valid, an archive with another's is not.
+    # Remove the description first: an archive may lack one, but must not have that of another archive.
     host.remove(description_path(desired.path))
     description = {**describe_manifest(manifest), "archive_sha256": sha256(host, archive)}
     host.run(["mv", "--no-target-directory", "--", archive, desired.path], timeout=SECONDS)

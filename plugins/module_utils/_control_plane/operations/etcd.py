@@ -21,8 +21,8 @@ from ..._core.text.json_text import parse_json
 from ..record import Record
 from .messages import MESSAGES
 
-_EVERY_KEY = "AA=="  # a zero byte, in base64: from it, to it, is the range of all keys
-_COMPACTED = 11  # the code OUT_OF_RANGE of gRPC: history before or after what is kept
+_EVERY_KEY = "AA=="  # a zero byte in base64: as key and as range_end it selects all keys
+_COMPACTED = 11  # gRPC's code OUT_OF_RANGE: the revision is compacted, or in the future
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class EtcdStatus:
     version: str  # "3.6.14"
     size_bytes: int
     used_bytes: int
-    quota_bytes: int  # 0 when it does not say
+    quota_bytes: int  # 0 when etcd does not report it
     revision: int
     leader: bool  # whether there is one
     member: str  # name of the member that answered
@@ -40,7 +40,7 @@ class EtcdStatus:
 
 
 def read_etcd_status(host: Host, record: Record) -> EtcdStatus:
-    """PeerError when it does not answer, or not as etcd does."""
+    """PeerError when etcd does not answer, or the answer is not etcd's."""
     status = _ask(host, record, "maintenance/status", {})
     members = _ask(host, record, "cluster/member/list", {})
     alarms = _ask(host, record, "maintenance/alarm", {"action": "GET"})

@@ -17,7 +17,7 @@ _PATH = re.compile(r"/[-A-Za-z0-9._/]*", re.ASCII)
 
 
 def find_path_problems(params: Mapping[str, Any], options: tuple[str, ...]) -> list[BallastError]:
-    """For each option that is given and is not an absolute path of plain characters, without a way up in it."""
+    """An error for each given option that is not an absolute path of plain characters without `..`."""
     return [
         MESSAGES.error("plane-operation-path", option=option, value=params[option])
         for option in options

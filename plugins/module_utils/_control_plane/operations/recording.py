@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What an operation makes for another engine: recorded in that engine's journal, so that its removal takes it along."""
+"""Records what an operation makes in the journal of another engine, so that this engine's removal includes it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Recording:
 
     def remove(self, resource: Resource) -> None:
         step = _step(resource, before=resource.value, after=ABSENT)
-        # Before it is recorded: the disk may be full.
+        # Remove before recording, as the disk may be full.
         self._engine.change(step, self._ctx, after=ABSENT, before=step.before)
         with suppress(HostError):  # a record of something absent does no harm
             self._journal.doing(step)

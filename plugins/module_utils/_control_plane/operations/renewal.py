@@ -20,7 +20,7 @@ def mark_for_renewal(
 ) -> dict[tuple[str, str], Value]:
     """The values of all certificates that an authority signed, with a fault, so that the plan replaces them.
 
-    Authorities are kept: everyone who trusts one must get its successor before that signs.
+    Authorities are kept: everyone who trusts one must get its successor before the successor signs anything.
     """
     return {
         resource.key: {**fields(values[resource.key]), "fault": FAULT}

@@ -66,7 +66,7 @@ class RestoreRequest:
     archive: str
     bin_dir: str  # empty: that of the control plane
     replace: bool
-    kubernetes_version: str  # that will serve it; empty: it is checked when it starts
+    kubernetes_version: str  # of the API server that will serve the data; empty: checked when it starts
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> RestoreRequest:

@@ -30,14 +30,14 @@ _VERSION = re.compile(r"^etcdutl version: (\d{1,4})\.(\d{1,4})\.\d{1,4}$", re.AS
 
 @dataclass(frozen=True)
 class SnapshotStatus:
-    """What etcdutl reports of the file. It reads every page, so it detects damage."""
+    """What etcdutl reports of a snapshot. etcdutl reads every page, so it detects damage."""
 
     hash: int
     revision: int
 
 
 def take_snapshot(host: Host, record: Record, *, etcdctl: str, path: str) -> None:
-    """A snapshot to `path`, on the disk when this returns. BallastError, with what etcdctl said, when it cannot be."""
+    """Save a snapshot to `path`; it is on the disk when this returns. BallastError, with etcdctl's output, on failure."""
     etcd = record.etcd
     access = [f"--cacert={etcd.authority}", f"--cert={etcd.client}", f"--key={etcd.key}"]
     try:
@@ -75,7 +75,7 @@ ONLY_MEMBER = EtcdMember(MEMBER, f"{MEMBER}={_PEER}", _PEER, ETCD)
 
 
 def etcd_members(record: Optional[Record]) -> tuple[EtcdMember, ...]:
-    """Those of the control plane whose data is to be restored. Without a record it is one member."""
+    """The etcd members of the control plane whose data is to be restored. Without a record it is one member."""
     processes = [] if record is None else [member for member in record.members if member.component == ETCD]
     if len(processes) < 2:
         return (ONLY_MEMBER,)
@@ -92,7 +92,7 @@ def etcd_members(record: Optional[Record]) -> tuple[EtcdMember, ...]:
 
 
 def restore_snapshot(host: Host, *, etcdutl: str, path: str, member: EtcdMember, data_dir: str) -> None:
-    """A data directory of a member from a snapshot, whose hash etcdutl checks first."""
+    """Make a member's data directory from a snapshot, whose hash etcdutl checks first."""
     peers = [
         f"--name={member.name}",
         f"--initial-cluster={member.cluster}",
@@ -108,12 +108,12 @@ def restore_snapshot(host: Host, *, etcdutl: str, path: str, member: EtcdMember,
 
 
 def read_etcdutl_version(host: Host, *, etcdutl: str) -> tuple[int, int]:
-    """Major and minor of etcdutl; (0, 0) when it does not say."""
+    """Major and minor of etcdutl; (0, 0) when its output has no version."""
     match = _VERSION.search(host.run([etcdutl, "version"], timeout=30).stdout)
     return (0, 0) if match is None else (int(match[1]), int(match[2]))
 
 
 def error_line(error: CommandFailed) -> str:
-    """The line that names the error, of the long output of these programs."""
+    """The line of these programs' long output that names the error."""
     lines = [line for line in error.output.splitlines() if line.startswith(("Error:", "panic:", "fatal error:"))]
     return lines[0] if lines else error.found

@@ -38,7 +38,7 @@ def find_version_problem(*, version: str, served: str, path: str) -> Optional[Ba
 
 
 def read_last_version(host: Host, state_dir: str) -> Optional[str]:
-    """The version that last served the existing data, of restored data that of the backup; None when there is none."""
+    """The version that last served the existing data, or the backup's for restored data; None when there is no data."""
     note = load_note(host, state_dir)
     if note is not None:
         return note.kubernetes_version
@@ -53,8 +53,8 @@ def read_last_version(host: Host, state_dir: str) -> Optional[str]:
 
 
 def desired_from_params(params: Mapping[str, Any], host: Host) -> ControlPlaneRequest:
-    """The request. One that is to be stopped keeps the version that last served its data: a stop upgrades nothing, and a version that
-    never ran must not count as the one that served it."""
+    """The request. A request to stop keeps the version that last served the data: a stop upgrades nothing, and a version that
+    never ran must not be recorded as the one that served it."""
     served = read_last_version(host, params["state_dir"]) if params["state"] == STOPPED else None
     return ControlPlaneRequest.from_params({**params, "kubernetes_version": served} if served else params)
 

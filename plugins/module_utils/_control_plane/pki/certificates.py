@@ -26,7 +26,7 @@ ADMIN = "admin.crt"
 
 
 def authorities(request: ControlPlaneRequest) -> list[Certificate]:
-    """Separate ones, so that a client of one part is not trusted by the others: a kubelet's certificate does not open etcd."""
+    """Separate authorities, so that a client of one part is not trusted by the others: a kubelet's certificate does not open etcd."""
     names = [CA, *([ETCD_CA] if request.choice.etcd != EXISTING else []), FRONT_PROXY_CA]
     return [
         Certificate(path=request.pki(name), issuer=None, common_name=f"{request.mark}-{name[: -len('.crt')]}")
@@ -101,7 +101,7 @@ def node_certificates(request: ControlPlaneRequest) -> list[Certificate]:
 
 
 def _api_server_names(request: ControlPlaneRequest) -> tuple[str, ...]:
-    """With the names of the Service `kubernetes` where there are pods."""
+    """Names and addresses of the serving certificate; with those of the Service `kubernetes` where there are pods."""
     in_cluster = ["kubernetes", "kubernetes.default", "kubernetes.default.svc"]
     whole = f"kubernetes.default.svc.{request.cluster_domain}"
     of_service = [*request.service_addresses, *in_cluster, whole] if request.has_pods else []
@@ -109,8 +109,8 @@ def _api_server_names(request: ControlPlaneRequest) -> tuple[str, ...]:
 
 
 def _member_addresses(request: ControlPlaneRequest) -> tuple[str, ...]:
-    """What processes are reached at. To a member on loopback the kernel connects from 127.0.0.1, and etcd compares a peer's
-    address with its certificate."""
+    """Addresses at which processes are reached. The kernel connects to a member on loopback from 127.0.0.1, and etcd compares
+    the address of a peer with its certificate."""
     if not request.is_balanced:
         return (request.address,)
     return (request.address, "127.0.0.1", *(member.listen_address for member in request.each_member))

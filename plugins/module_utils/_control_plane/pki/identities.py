@@ -48,7 +48,7 @@ class Identity:
     user: str
     why: str
     rules: tuple[Rule, ...] = ()
-    urls: tuple[str, ...] = ()  # beside resources, that it may get
+    urls: tuple[str, ...] = ()  # non-resource URLs that it may get
     group: str = ""
     namespace: str = ""
     cluster_rules: tuple[Rule, ...] = ()

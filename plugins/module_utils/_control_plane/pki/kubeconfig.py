@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Kubeconfig files: with references to files for our own services, which reload these; self-contained for people.
+"""Kubeconfig files: for our own services with references to files, which these reload; for people self-contained.
 
 They are written as JSON, which is YAML, so that the standard library reads them back.
 """
@@ -30,7 +30,7 @@ _EMBEDDING = " embedding "
 
 
 def reference_kubeconfig(*, name: str, server: str, authority: str, certificate: str) -> str:
-    """A kubeconfig that names the files of the client."""
+    """A kubeconfig that refers to the client's certificate and key by path."""
     user = {"client-certificate": certificate, "client-key": key_path(certificate)}
     return _text(name, {"server": server, "certificate-authority": authority}, user)
 
@@ -88,7 +88,7 @@ class KubeconfigKind:
         path, _embedding, sources = target.partition(_EMBEDDING)
         values = fields(after)
         if values["fault"]:
-            # "Back to what was there before us": it was a leftover of an earlier control plane.
+            # An undo is to restore what was there before: a leftover of an earlier control plane, which nobody needs.
             ctx.host.remove(path)
             return
         text = _standalone(ctx.host, sources, context=str(values["context"]), server=str(values["server"]))
@@ -116,7 +116,7 @@ def _encode(host: Host, path: str) -> str:
 
 
 def _context_and_server(data: bytes) -> tuple[str, str]:
-    """Of a kubeconfig that we wrote; empty where another program has changed its form."""
+    """Context and server of a kubeconfig that we wrote; empty where another program has changed its form."""
     try:
         config: dict[str, Any] = parse_json(data)
         return str(config["current-context"]), str(config["clusters"][0]["cluster"]["server"])

@@ -40,7 +40,7 @@ _BACKDATE_SECONDS = 3600  # clocks of other machines may be behind
 _SIGNED_BY = " signed by "
 _RSA_BITS = 2048
 _OTHER = "not a certificate that this collection makes"
-# Client certificates of this process, with the time of each: by the authority's certificate and key, user, group and seconds.
+# Client certificates that this process issued, with their time: by the authority's certificate and key, user, group, seconds.
 _ISSUED: dict[tuple[bytes, bytes, str, str, int], tuple[float, tuple[bytes, bytes]]] = {}
 
 
@@ -71,13 +71,13 @@ def key_path(certificate: str) -> str:
 
 
 def paths_of(resource: Resource) -> tuple[str, str]:
-    """The certificate that a resource of kind `certificate` makes, and the one that signs it."""
+    """The paths of the certificate that the resource makes, and of the one that signs it."""
     path, _by, issuer = resource.target.partition(_SIGNED_BY)
     return path, issuer
 
 
 def sans(*names: str) -> tuple[str, ...]:
-    """Addresses and DNS names as the names of a certificate, sorted, each once."""
+    """Addresses and DNS names as subject alternative names ("DNS:localhost"), sorted, each once."""
     return tuple(sorted({f"IP:{name}" if _is_address(name) else f"DNS:{name}" for name in names}))
 
 
@@ -117,7 +117,7 @@ class CertificateKind:
         require_cryptography()
         path, _by, issuer = target.partition(_SIGNED_BY)
         certificate, key = _issue(ctx.host, fields(after), issuer if issuer != path else None)
-        # In either order: a run that is killed between the two leaves a pair that does not match, which the next run sees.
+        # The order does not matter: a run killed between the two writes leaves a pair that does not match, and the next run sees it.
         ctx.host.write(key_path(path), key, mode=0o600)
         ctx.host.write(path, certificate)
 
@@ -160,7 +160,7 @@ PKI_KINDS: dict[str, Kind] = {"certificate": CertificateKind(), "key-pair": KeyP
 
 
 def read_not_after(host: Host, path: str) -> Optional[str]:
-    """When the certificate ends, as 2027-11-21T10:00:00Z; None when there is none."""
+    """When the certificate expires, as 2027-11-21T10:00:00Z; None when there is none."""
     require_cryptography()
     certificate = _parse_certificate(host.read(path) or b"")
     if certificate is None:
@@ -265,7 +265,7 @@ def _names(certificate: x509.Certificate) -> tuple[str, ...]:
 
 
 def _validity(certificate: x509.Certificate) -> tuple[float, float]:
-    """Begin and end in seconds of Unix time."""
+    """Begin and end as Unix time."""
     import calendar
 
     if hasattr(certificate, "not_valid_after_utc"):
@@ -322,7 +322,7 @@ def _time_fault(certificate: x509.Certificate, now: float) -> str:
 def issue_client_certificate(host: Host, authority: str, *, user: str, group: str, seconds: int) -> tuple[bytes, bytes]:
     """A client certificate, which no file keeps, and its key, as PEM. PeerError where `authority` cannot sign one.
 
-    The requests of one run share it for half of its life.
+    The requests of one run share it for half of its validity.
     """
     require_cryptography()
     signers = (host.read(authority) or b"", host.read(key_path(authority)) or b"")

@@ -18,7 +18,7 @@ from .audit_log import audit_flags
 from .etcd import embedded_etcd, etcd_client, is_embedded
 from .flags import Flags, flags, front_proxy_trust, listen_flags, pair, service_account_keys
 
-# Paths for anonymous requests: health checks of load balancers, and of people without credentials.
+# Paths for anonymous requests: health checks by load balancers and by people without credentials.
 _ANONYMOUS_PATHS = ("/healthz", "/livez", "/readyz")
 
 
@@ -77,7 +77,7 @@ def authentication_config(request: ControlPlaneRequest) -> dict[str, str]:
         "apiVersion": "apiserver.config.k8s.io/v1",
         "kind": "AuthenticationConfiguration",
         "anonymous": {"enabled": True, "conditions": conditions},
-        # Absent rather than empty: the services start again when the file changes.
+        # Omitted rather than empty: services restart when the content of the file changes.
         **({"jwt": list(request.jwt)} if request.jwt else {}),
     }
     return {_authentication_path(request): json.dumps(value, indent=2) + "\n"}
@@ -141,7 +141,7 @@ def _quiet(request: ControlPlaneRequest) -> Flags:
         *encryption_flags(request),
         *audit_flags(request),
         *flags("no /debug/pprof", ("profiling", "false")),
-        # Without it an open watch keeps a stopping server for up to a minute.
+        # Without this flag an open watch delays the end of a stopping server by up to a minute.
         *flags("open watches keep a stopping server no longer", ("shutdown-watch-termination-grace-period", "5s")),
     ]
 

@@ -13,7 +13,7 @@ from ..profiles.options import NONE
 from ..request import ControlPlaneRequest
 from .flags import Flags, flags
 
-# Their bodies hold credentials, so the log has only their metadata, whatever the level.
+# Bodies of these resources hold credentials, so the log has only their metadata, whatever the level.
 _SECRET = (
     {"group": "", "resources": ["secrets", "serviceaccounts/token"]},
     {"group": "authentication.k8s.io", "resources": ["tokenreviews"]},

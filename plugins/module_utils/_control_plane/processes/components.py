@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The processes of a control plane as services: their command lines, the files these name, and the record. Pure."""
+"""The processes of a control plane as services: their command lines, the files named in these, and the record. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _COMMANDS: Mapping[str, Callable[[ControlPlaneRequest], Flags]] = {
     SCHEDULER: scheduler,
 }
 # GOGC is the garbage, relative to the live heap, at which Go collects (default 100 %). Measured with 50: kube-apiserver takes
-# 47 MB less when idle, and is ready as soon.
+# 47 MB less when idle, and is ready just as soon.
 _ENVIRONMENT: Mapping[str, tuple[tuple[str, str], ...]] = {API_SERVER: (("GOGC", "50"),)}
 # Flags with paths that a component writes to.
 _DATA_FLAGS = ("data-dir", "etcd-data-dir", "cert-dir")
@@ -55,7 +55,7 @@ class ProcessPlan:
 
     component: str  # "etcd"
     number: int  # of its member
-    name: str  # "etcd", of the second member "etcd-2"
+    name: str  # "etcd", or "etcd-2" of the second member
     argv: tuple[str, ...]
     flags: tuple[Flag, ...]
     health: str  # URL
@@ -63,7 +63,7 @@ class ProcessPlan:
 
 
 def plan_processes(request: ControlPlaneRequest) -> list[ProcessPlan]:
-    """In the order of starting: etcd of every member, then the API servers, and so on."""
+    """All processes in starting order: etcd of every member, then the API servers, and so on."""
     planned: list[ProcessPlan] = []
     for component in request.composition.processes:
         planned += [_member_process(member, component) for member in request.each_member]
@@ -101,7 +101,7 @@ def _member_process(member: ControlPlaneRequest, component: str) -> ProcessPlan:
 
 
 def command_flags(request: ControlPlaneRequest) -> dict[str, tuple[Flag, ...]]:
-    """By name of the process, in the order of starting."""
+    """Flags by name of the process, in starting order."""
     return {process.name: process.flags for process in plan_processes(request)}
 
 
@@ -117,7 +117,7 @@ def _own_flags(request: ControlPlaneRequest) -> dict[str, tuple[Flag, ...]]:
 
 
 def config_files(request: ControlPlaneRequest) -> dict[str, str]:
-    """Path and content of the files that the services read, except those with certificates and keys."""
+    """Content by path of the files that the services read, except those with certificates and keys."""
     return {
         **authentication_config(request),
         **audit_files(request),
@@ -137,8 +137,8 @@ def config_files(request: ControlPlaneRequest) -> dict[str, str]:
 
 
 def services(request: ControlPlaneRequest) -> list[Service]:
-    """In the order of starting. A shutdown stops them in the reverse order: an API server whose etcd has stopped would wait for
-    it until it is killed."""
+    """All services in starting order. A shutdown stops them in the reverse order: an API server whose etcd has stopped would
+    wait for it until it is killed."""
     configs = config_files(request)
     planned = plan_processes(request)
     units = [f"{join_name(request.name, process.name)}.service" for process in planned]
@@ -158,13 +158,13 @@ def services(request: ControlPlaneRequest) -> list[Service]:
 
 
 def _sandbox(request: ControlPlaneRequest, process: ProcessPlan) -> Sandbox:
-    """It may write its data and the audit log. A port below 1024 needs a capability."""
+    """The process may write its data and the audit log. A port below 1024 needs a capability."""
     flags = process.flags
     directories = [flag.value for flag in flags if flag.name in _DATA_FLAGS]
     files = [os.path.dirname(flag.value) for flag in flags if flag.name in _FILE_FLAGS and flag.value.startswith("/")]
     ports = [int(flag.value) for flag in flags if flag.name.endswith("port") and flag.value.isdigit()]
     if process.component == LOAD_BALANCER:
-        ports.append(request.port("secure_port"))  # which its file has
+        ports.append(request.port("secure_port"))  # in its configuration file, not in its flags
     is_low = any(0 < port < 1024 for port in ports)
     return Sandbox(
         writes=tuple(dict.fromkeys([*directories, *files])),

@@ -12,7 +12,7 @@ from ..profiles.profiles import EMBEDDED, Flag
 from ..request import ControlPlaneRequest
 from .flags import Flags, flags, pair
 
-MEMBER = "ballast"  # of a control plane with one; constant, as the data directory belongs to the member of this name
+MEMBER = "ballast"  # name of the only member; constant, as the data directory belongs to the member of this name
 
 
 def etcd(request: ControlPlaneRequest) -> Flags:
@@ -49,7 +49,7 @@ def etcd(request: ControlPlaneRequest) -> Flags:
 
 
 def embedded_etcd(request: ControlPlaneRequest) -> Flags:
-    """For hyper-mini, on the same data directory and for the same client as a separate etcd."""
+    """For hyper-mini, with the same data directory and the same client certificate as a separate etcd."""
     return [
         *flags(
             "etcd in the same process, over the data of either deployment mode", ("etcd-data-dir", data_dir(request))
@@ -64,7 +64,7 @@ def embedded_etcd(request: ControlPlaneRequest) -> Flags:
 
 
 def etcd_client(request: ControlPlaneRequest) -> Flags:
-    """For an API server: the address of etcd, and the client certificate."""
+    """For an API server: the addresses of etcd, and the client certificate."""
     existing = request.existing_etcd
     if existing is None:
         return [
@@ -87,7 +87,7 @@ def _cluster(request: ControlPlaneRequest) -> Flag:
 
 
 def _servers(request: ControlPlaneRequest) -> str:
-    """Of an API server: its own member first, and the others for when that one is down."""
+    """etcd's URLs for an API server: its own member first; the others serve while that member is down."""
     others = [client_url(member) for member in request.each_member if member.number != request.number]
     return ",".join([client_url(request), *others])
 
@@ -101,7 +101,7 @@ def peer_url(request: ControlPlaneRequest) -> str:
 
 
 def data_dir(request: ControlPlaneRequest) -> str:
-    """Of this member."""
+    """The data directory of this member's etcd."""
     return request.at(request.in_member("etcd"))
 
 

@@ -18,7 +18,7 @@ Flags = list[Flag]
 
 
 def flags(why: str, *rows: tuple[str, str]) -> Flags:
-    """Flags with the same reason."""
+    """Flags that share one reason."""
     return [Flag(name=name, value=value, why=why) for name, value in rows]
 
 
@@ -35,7 +35,7 @@ def front_proxy_trust(request: ControlPlaneRequest) -> Flags:
 
 
 def delegated_authentication(request: ControlPlaneRequest) -> Flags:
-    """Authentication by flags. Otherwise these processes read it from the API server, and exit when that is not ready."""
+    """Authentication by flags. Without them these processes read it from the API server, and exit when that is not ready."""
     return [
         *flags("whom to believe, known without the API server", ("client-ca-file", request.pki(CA))),
         *front_proxy_trust(request),

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""HAProxy, which has the address of a control plane with several members: its command line and configuration. Pure.
+"""HAProxy, which listens on the address of a control plane with several members: command line and configuration. Pure.
 
-It forwards connections as they are: TLS is between client and API server. A member gets connections while its /readyz says
-yes. One that stops answering loses those that it has, so that clients connect to another at once.
+It forwards connections unchanged: TLS is between client and API server. A member gets connections while its /readyz
+succeeds. When a member stops answering, its open connections are closed, so that clients connect to another at once.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from .flags import Flags, flags
 
 
 def load_balancer_flags(request: ControlPlaneRequest) -> Flags:
-    """Each a word of its own, after one dash."""
+    """Each flag is a separate word after one dash, as HAProxy expects."""
     return [*flags("stays in the foreground", ("db", "")), *flags("its settings", ("f", _config_path(request)))]
 
 
 def load_balancer_config(request: ControlPlaneRequest) -> dict[str, str]:
-    """Path and content. A health check trusts the API server's own authority: any user of this machine may listen where a member is down."""
+    """Content by path. Health checks verify the API server's certificate, as any user of this machine may listen where a member
+    is down."""
     if not request.is_balanced:
         return {}
     port = request.port("secure_port")
     servers = [f"    server member-{each.number} {each.listen_address}:{port}" for each in request.each_member]
     lines = [
         "global",
-        "    maxconn 4000",  # two files each; without it, as many as the limit of open files allows, which may be a million
+        "    maxconn 4000",  # two files each; without it HAProxy takes as many as the limit of open files allows, maybe a million
         "    log stderr format raw local0 notice",
         "defaults",
         "    mode tcp",

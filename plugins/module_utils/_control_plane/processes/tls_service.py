@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Services that run with certificates: a service is restarted when its certificate files have changed since its start.
+"""Services with certificates: a service is restarted when its certificate files have changed since its start.
 
 Its definition holds the digest of the files that its command line names, beside the digest of its settings. So a run also
 sees which files an earlier, killed run renewed.
@@ -30,7 +30,7 @@ def tls_service(sv_dir: str, process: Service, *, running: bool, group: str) -> 
 
 
 class TlsServiceKind(ServiceKind):
-    """Value: that of a service, and `fault`, which is empty when it was started with the current files."""
+    """Value: that of a service, and `fault`, which is empty when the service was started with the current files."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         value = super().read(ctx, target)

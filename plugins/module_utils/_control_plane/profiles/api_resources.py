@@ -4,8 +4,8 @@
 
 """What the API servers of each minor version can serve, and what each profile promises of it. Pure.
 
-Read from discovery of the programs of 1.35.8, 1.36.4 and 1.37.1, with their defaults and with api/all=true. A later
-minor version is taken to serve what the newest known one does: a stable API does not go away.
+Read from the discovery of 1.35.8, 1.36.4 and 1.37.1, with their defaults and with api/all=true. A later minor version is
+assumed to serve what the newest known one does, as a stable API is not removed.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class ApiResource:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """As --runtime-config names it. The core group has a leading slash: `v1/pods` means all of v1 and is a crash."""
+        """Its keys in --runtime-config. The core group needs the leading slash of `/v1/pods`: with `v1/pods` the server crashes."""
         resource = self.name.partition(".")[0]
         return tuple(f"{runtime_key(group_version)}/{resource}" for group_version in self.group_versions)
 
 
 def runtime_key(group_version: str) -> str:
-    """As --runtime-config names a version of a group; the name of the core group is empty."""
+    """The key of a group version in --runtime-config; the core group has the empty name."""
     return group_version if "/" in group_version else f"/{group_version}"
 
 
@@ -62,7 +62,7 @@ _STABLE: dict[str, str] = {
     "rbac.authorization.k8s.io/v1": "clusterrolebindings clusterroles rolebindings roles",
 }
 
-# The same, of kube-apiserver only.
+# Also on by default in every known version, but of kube-apiserver only.
 _STABLE_FULL: dict[str, str] = {
     "v1": "bindings componentstatuses endpoints limitranges nodes persistentvolumeclaims persistentvolumes pods"
     " podtemplates replicationcontrollers services",
@@ -83,9 +83,9 @@ _STABLE_FULL: dict[str, str] = {
 
 @dataclass(frozen=True)
 class _Row:
-    """Resources that not every known version serves, or not each API server, or not by default.
+    """Resources that not every known version, not each API server, or no API server by default serves.
 
-    `on` has the API servers that serve them by default. `since` and `until` are minor versions.
+    `on` holds the API servers that serve them by default. `since` and `until` are minor versions.
     """
 
     resources: str
@@ -110,8 +110,8 @@ _CHANGING = (
     _Row("devicetaintrules", "resource.k8s.io/v1", since=37, only_full=True),
 )
 
-# What profiles promise. Profile full promises everything that is on by default. `*.GROUP` is what the version serves of the
-# group by default.
+# What profiles promise. Profile full promises everything that is on by default. `*.GROUP` stands for the resources of the
+# group that the version serves by default.
 _GENERIC_PROMISE = (
     "configmaps",
     "events",

@@ -4,8 +4,8 @@
 
 """Arguments and feature gates that the user gives to programs of the control plane. Pure.
 
-An argument that the control plane sets itself is refused with its reason. One that a program does not have is found by the preflight,
-in what the program prints for --help.
+An argument that the control plane sets itself is refused with its reason. The preflight finds arguments that a program lacks,
+by the output of its --help.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..._core.text.errors import BallastError, Problems
 from .options_messages import MESSAGES
 from .profiles import API_SERVER, CONTROLLER_MANAGER, GENERIC_API_SERVER, HYPER_MINI, SCHEDULER, Flag
 
-# Suboption, and the programs that it is for: a control plane has one of them, or none.
+# The programs that a suboption is for: a control plane has at most one of them.
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "api_server": (API_SERVER, GENERIC_API_SERVER, HYPER_MINI),
     "controller_manager": (CONTROLLER_MANAGER,),
@@ -38,7 +38,7 @@ class Arguments:
 
 
 def parse_arguments(params: Mapping[str, Any]) -> Arguments:
-    """Call it where `find_argument_problems` has found none."""
+    """Requires that `find_argument_problems` has found none."""
     arguments = params["arguments"] or {}
     rows = [
         (option, name, _text(value))
@@ -51,7 +51,7 @@ def parse_arguments(params: Mapping[str, Any]) -> Arguments:
 def find_argument_problems(
     arguments: Mapping[str, Any], gates: Mapping[str, Any], *, prefix: str = ARGUMENTS
 ) -> list[BallastError]:
-    """Names and values of the wrong form. `prefix` is that of the path in messages."""
+    """Names and values of the wrong form. `prefix` begins each path in messages."""
     problems = []
     for option in PROGRAMS:
         for name, value in sorted((arguments.get(option) or {}).items()):

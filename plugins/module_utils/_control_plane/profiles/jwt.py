@@ -4,7 +4,7 @@
 
 """The option jwt: issuers whose tokens the API server accepts, and the users that the tokens name. Pure.
 
-The API server does not start with a configuration that it refuses, so all that needs no expression language is checked here.
+The API server does not start with a configuration that it refuses, so everything that needs no CEL is checked here.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def find_jwt_problems(authenticators: Sequence[Any], *, cluster_domain: str) -> 
 
 
 def _form_problems(value: Any, path: str, where: str) -> Iterator[BallastError]:
-    """Of the mapping at `path`, whose place in the option is `where`, and of all below it."""
+    """Errors of the mapping at `path`, whose place in the option is `where`, and of everything below it."""
     allowed = _KEYS[path]
     if not isinstance(value, Mapping):
         yield MESSAGES.error("plane-jwt-form", option=where, value=value, form=f"a mapping of {', '.join(allowed)}")
@@ -129,7 +129,7 @@ def _claim_problems(authenticator: Mapping[str, Any], where: str) -> Iterator[Ba
         if mapping is None:
             continue
         has_claim, has_expression = bool(mapping.get("claim")), bool(mapping.get("expression"))
-        # The API server asks for a prefix, which may be empty: without one an issuer could name groups that have rights here.
+        # The API server requires a prefix, maybe an empty one: without it an issuer could name groups that have rights here.
         has_prefix = "prefix" in mapping or key == "uid"
         is_fit = has_prefix if has_claim else "prefix" not in mapping
         if has_claim == has_expression or not is_fit:
@@ -147,7 +147,7 @@ def _is_https(url: str) -> bool:
 
 
 def _are_certificates(text: str) -> bool:
-    """Also false for a text with a private key: the file is not secret, and readers of the record see it."""
+    """False also for text with a private key: the file is not secret, and readers of the record see it."""
     if set(_PEM_BLOCK.findall(text)) != {"CERTIFICATE"}:
         return False
     try:

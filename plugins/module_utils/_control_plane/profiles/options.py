@@ -18,7 +18,7 @@ from .profiles import EXISTING, FULL, Choice, default_deployment_mode, default_e
 
 NONE = "none"
 ENCRYPTION_PROVIDERS = ("secretbox", "aesgcm")
-AUDIT_LEVELS = ("Metadata", "Request", "RequestResponse")  # of audit.k8s.io/v1, less None
+AUDIT_LEVELS = ("Metadata", "Request", "RequestResponse")  # audit.k8s.io/v1 also has None
 POD_OPTIONS = ("nodes", "service_cidr", "pod_cidr")
 ETCD_PATHS = ("etcd_ca", "etcd_certificate", "etcd_key")
 _ETCD_OPTIONS = ("etcd_endpoints", *ETCD_PATHS, "etcd_prefix")
@@ -29,7 +29,7 @@ _URL_HOST = re.compile(r"[A-Za-z0-9.-]+|[0-9a-f:]+", re.ASCII)
 
 @dataclass(frozen=True)
 class ExistingEtcd:
-    """An etcd that others manage. The paths are empty where none was given."""
+    """An etcd that others manage. Paths are empty when not given."""
 
     endpoints: tuple[str, ...]  # URLs
     ca: str
@@ -40,8 +40,8 @@ class ExistingEtcd:
 
 @dataclass(frozen=True)
 class Encryption:
-    """At rest. What earlier runs encrypted must stay readable: `readers` are the providers that they used, `readable`
-    the resources. The engine adds both from the existing file."""
+    """Encryption at rest. What earlier runs encrypted must stay readable: `readers` are the providers that they used,
+    `readable` the resources. The engine adds both from the existing file."""
 
     provider: str  # NONE or one of ENCRYPTION_PROVIDERS
     resources: tuple[str, ...]

@@ -61,8 +61,8 @@ class Composition:
     """What follows from a choice.
 
     `processes` are binaries in the order of starting; `left_out` names processes that would do nothing, with the reason.
-    `resources` are the native resources promised, sorted. For profile full it only has additions to the defaults,
-    `everything_served` is true, and `removed` names the missing ones.
+    `resources` are the promised native resources, sorted. In profile full they are only additions to the defaults,
+    `everything_served` is true, and `removed` names the defaults that are not served.
     `flags` has an entry for each process, maybe empty: what follows from the choice, without paths, ports and certificates.
     A list flag may occur several times, once for each reason; the values add up.
     """

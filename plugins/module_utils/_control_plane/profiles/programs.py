@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The features of a binary, by its --help, and which of a composition's flags it lacks. Pure."""
+"""The features of a binary, read from its --help, and which flags of a composition it lacks. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .profile_options import Flag
 
 _LONGEST = 1 << 20  # characters; the longest --help of 1.37 has 68,000
 _OPTION = re.compile(r"^ +(?:-\w, )?--([a-z0-9][-a-z0-9]*)(?: |$)", re.ASCII | re.MULTILINE)
-# The lists stand in the text of an option, in one line each.
+# Each list is one line in the description of an option.
 _PLUGINS = re.compile(
     r"^ +--enable-admission-plugins .*Comma-delimited list of admission plugins: ([A-Za-z0-9, ]+)\.", re.M
 )
-# As kube-controller-manager writes it, and hyper-mini.
+# The formats of kube-controller-manager and of hyper-mini.
 _CONTROLLERS = re.compile(
     r"^.*\b(?:All controllers|Known): ([a-z0-9][-a-z0-9, ]*?)(?: \(default [^()\n]*\))?$", re.MULTILINE
 )
@@ -61,7 +61,7 @@ def parse_help(text: str, *, program: str, version: str) -> Program:
 def find_missing_features(
     flags_by_process: Mapping[str, Sequence[Flag]], version: str, programs: Mapping[str, Program]
 ) -> list[BallastError]:
-    """What the flags need and the binaries lack. Binaries that are not in `programs` are passed over."""
+    """What the flags need and the binaries lack. Binaries that `programs` does not have are skipped."""
     return [
         MESSAGES.error("plane-program-lacks", program=process, version=version, what=what, value=value, why=flag.why)
         for process, flags in flags_by_process.items()

@@ -4,8 +4,8 @@
 
 """Which resources must be served for an admission plugin, a controller or the scheduler to work. Pure.
 
-Most watch these resources and do nothing until the first list has arrived. The /readyz of an API server shows that: it fails at
-informer-sync while one of its plugins waits. The others act on these resources only.
+Most of them watch these resources, and do nothing until the first list has arrived. The /readyz of an API server shows that:
+it fails at informer-sync while a plugin waits. The others only act on these resources.
 Read from the sources of 1.35.8, 1.36.4 and 1.37.1.
 """
 
@@ -106,7 +106,7 @@ _PLUGINS = (
 
 _CONTROLLERS: dict[str, str] = {
     "bootstrap-signer-controller": "secrets configmaps",
-    # It checks whether the requester may have the certificate.
+    # This controller checks whether the requester may have the certificate.
     "certificatesigningrequest-approving-controller": f"{_CSR} subjectaccessreviews.authorization.k8s.io",
     "certificatesigningrequest-cleaner-controller": _CSR,
     "certificatesigningrequest-signing-controller": _CSR,
@@ -164,7 +164,7 @@ _CONTROLLERS: dict[str, str] = {
 }
 
 CONTROLLERS: dict[str, tuple[str, ...]] = {name: tuple(needs.split()) for name, needs in _CONTROLLERS.items()}
-# The first and the last minor version of those that not every known version has.
+# The first and the last minor version of the controllers that not every known version has.
 _CONTROLLERS_IN = {
     "cloud-node-lifecycle-controller": (OLDEST_KNOWN, 36),
     "node-route-controller": (OLDEST_KNOWN, 36),
@@ -174,7 +174,7 @@ _CONTROLLERS_IN = {
 }
 OFF_BY_DEFAULT = ("bootstrap-signer-controller", "selinux-warning-controller", "token-cleaner-controller")
 
-# Of a control plane without pods. hyper-mini has them in its process: KEP-4080's generic part.
+# The controllers of a control plane without pods: KEP-4080's generic part. hyper-mini runs them in its process.
 GENERIC_CONTROLLERS = (
     "certificatesigningrequest-approving-controller",
     "certificatesigningrequest-cleaner-controller",
@@ -207,7 +207,7 @@ _FIXED: dict[str, str] = {
     "clusterrolebindings.rbac.authorization.k8s.io": "every request is authorized by RBAC",
 }
 
-# The same for kube-apiserver, and for kube-apiserver from 1.37 on.
+# Further resources without which kube-apiserver does not become ready; the second table from 1.37 on.
 _NODES = "the API server watches it, to know what a kubelet may see and change"
 _SERVICES = "the API server gives Services their addresses"
 _FIXED_FULL: dict[str, str] = {

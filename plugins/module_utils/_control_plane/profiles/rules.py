@@ -4,8 +4,8 @@
 
 """The table of rules: which choices cannot become a ready control plane, and why. Pure.
 
-Rules about readiness were tried on the binaries of 1.37.1: these stay unready, or exit at their start. Other rules refuse
-what would run and could do nothing.
+Rules about readiness were tried with the binaries of 1.37.1: such a control plane stays unready, or a process exits at its
+start. Other rules refuse what would run and have no effect.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def _resources_alone(case: Case) -> Iterator[Fields]:
 
 def _unknown_plugins(case: Case) -> Iterator[Fields]:
     if case.choice.profile == FULL and not case.table_is_whole:
-        return  # the program is asked
+        return  # the preflight reads the program's --help instead
     for option, names in (("enable", case.choice.admission_enable), ("disable", case.choice.admission_disable)):
         for name in sorted(set(names) - case.plugins.keys()):
             version = case.choice.version
@@ -233,7 +233,7 @@ def _required_plugins(case: Case) -> Iterator[Fields]:
 
 def _unknown_controllers(case: Case) -> Iterator[Fields]:
     if case.choice.profile == FULL and not case.table_is_whole:
-        return  # the program is asked
+        return  # the preflight reads the program's --help instead
     for option, names in (("add", case.choice.controllers_add), ("remove", case.choice.controllers_remove)):
         for name in sorted(set(names) - controllers(case.minor)):
             yield {"option": f"controllers.{option}", "value": name, "version": case.choice.version}

@@ -43,7 +43,7 @@ T = TypeVar("T")
 _UNWELL_SECONDS = 1.0  # between two passes while an APIService is not available
 _PACE_SECONDS = 0.2  # changes in this time are handled together
 _FIRST_SECONDS, _LONGEST_SECONDS = 0.25, 8.0
-_LONGEST_SHOWN = 20  # problems
+_LONGEST_SHOWN = 20  # reported problems that are kept
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class AvailabilityController:
         self._woken = asyncio.Event()
         self._seen: Mapping[str, ServiceStatus] = {}
         self._problems: tuple[str, ...] = ()
-        self._failures = 0  # in a row
+        self._failures = 0  # consecutive failed passes
 
     @property
     def seen(self) -> list[ServiceStatus]:
@@ -94,7 +94,7 @@ class AvailabilityController:
         self.wake()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Make passes until the task is cancelled."""
         while True:
             self._woken.clear()
             access = self._access
@@ -168,7 +168,7 @@ class AvailabilityController:
         except PeerError as error:
             if error.id not in ("core-api-conflict", "core-api-absent"):
                 raise
-            self.wake()  # it has changed meanwhile, or is gone
+            self.wake()  # the object was changed or removed meanwhile
             return
         self._log.event("condition", api_service=service.name, available=condition.status, reason=condition.reason)
         if condition != PASSED:
@@ -179,7 +179,7 @@ class AvailabilityController:
         return await asyncio.get_running_loop().run_in_executor(None, ask)
 
     def _log_problems(self, problems: Collection[str]) -> None:
-        """Log the new ones."""
+        """Log the problems that the previous pass did not have."""
         for text in problems:
             if text not in self._problems:
                 self._log.event("problem", text=text)
@@ -187,8 +187,8 @@ class AvailabilityController:
 
 
 class Watch:
-    """Calls `changed`, from its own thread, when the spec of an APIService has changed. What it misses, the next pass at the
-    interval finds."""
+    """Calls `changed`, from its own thread, when the spec of an APIService has changed. The next periodic pass finds changes
+    that the watch misses."""
 
     def __init__(self, api: Api, changed: Callable[[], None]) -> None:
         self._api = api
@@ -233,7 +233,7 @@ class Watch:
 
 
 def backoff(failures: int) -> float:
-    """Seconds after so many failures in a row."""
+    """Seconds to wait after this number of consecutive failures: 0.5 after the first, at most 8."""
     return min(_LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** min(failures, 16))
 
 

@@ -92,7 +92,8 @@ def discovery_request(service: RegisteredService, addresses: Optional[Addresses]
 
 
 def unknown_host(service: RegisteredService) -> Condition:
-    """No Services are served here: one is there when its name has an address."""
+    """The condition when the host name does not resolve. No Services are served here, so only a name with an address counts
+    as present."""
     return _not_found(service, "is not present")
 
 

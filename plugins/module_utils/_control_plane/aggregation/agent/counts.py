@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Optional
 
-# Of a CONNECT.
+# Results of a CONNECT request.
 CONNECTED, REFUSED, FAILED, MALFORMED = "connected", "refused", "failed", "malformed"
 RESULTS = (CONNECTED, REFUSED, FAILED, MALFORMED)
 SENT, RECEIVED = "sent", "received"  # to extension API servers, and from them
@@ -21,7 +21,7 @@ class Counts:
     requests: Counter[str] = field(default_factory=Counter)  # by result
     open: Counter[str] = field(default_factory=Counter)  # connections now, by service
     bytes: Counter[str] = field(default_factory=Counter)  # by direction
-    probes: Counter[bool] = field(default_factory=Counter)  # by whether they were answered well
-    errors: Counter[str] = field(default_factory=Counter)  # of the agent's own work, by id
+    probes: Counter[bool] = field(default_factory=Counter)  # by whether the probe passed
+    errors: Counter[str] = field(default_factory=Counter)  # failures of the agent's own work, by their id
     api_calls: int = 0
-    last_success: Optional[float] = None  # seconds since 1970
+    last_success: Optional[float] = None  # Unix time

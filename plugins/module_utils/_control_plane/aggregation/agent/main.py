@@ -63,7 +63,7 @@ def _check(config: str, directory: str) -> str:
 
 
 def _check_settings(config: str, directory: str) -> tuple[Settings, Api]:
-    """The settings, when an agent could be started with them now, if none runs."""
+    """Settings and API client. Raises when an agent could not start with them, leaving aside an agent that runs already."""
     settings, api = _read(read_config(AGENT, config), config)
     require_libraries(AGENT, _METRICS_LIBRARIES if settings.metrics is not None else {})
     check_places(AGENT, directory, _sockets(settings))

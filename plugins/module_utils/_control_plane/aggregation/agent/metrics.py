@@ -27,7 +27,7 @@ _PREFIX = "ballast_aggregation"
 
 
 class Metrics:
-    """Read when they are asked for."""
+    """Collected at each scrape."""
 
     def __init__(self, counts: Counts, seen: Callable[[], list[ServiceStatus]]) -> None:
         import prometheus_client
@@ -39,7 +39,7 @@ class Metrics:
         self.registry.register(self)
 
     def describe(self) -> Iterable[Any]:
-        """None beforehand: to look now would be too early."""
+        """Nothing, so that registration does not call `collect` before anything is known."""
         return []
 
     def collect(self) -> Iterable[Any]:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether an extension API server answers: its discovery of the group version, as kube-aggregator asks for it.
+"""Probes an extension API server: requests its discovery of the group version, as kube-aggregator does.
 
 The server is verified as the API server does: by the APIService's caBundle, for SERVICE.NAMESPACE.svc.
 """
@@ -23,7 +23,7 @@ _TRIES = 3
 _PAUSE_SECONDS = 0.2
 _LINE_BYTES = 8 * 1024
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})( [^\r\n]*)?\r?\n")
-# An authority that is not its own suffices, as in Go; the name is of Python 3.10.
+# X509_V_FLAG_PARTIAL_CHAIN: as in Go, a trusted certificate need not be self-signed. Python names it since 3.10.
 _PARTIAL_CHAIN = 0x80000
 
 
@@ -60,7 +60,7 @@ class DiscoveryRequest:
 
 
 async def probe(question: DiscoveryRequest, identity: Identity) -> None:
-    """ProbeFailed when three tries fail, UnknownHost when there is nothing to try."""
+    """Raises ProbeFailed when three tries fail, UnknownHost when the host name has no address."""
     for tries_left in reversed(range(_TRIES)):
         try:
             status = await asyncio.wait_for(_status(question, identity), _SECONDS)
@@ -111,7 +111,7 @@ def _request(question: DiscoveryRequest, identity: Identity) -> bytes:
 
 
 def _context(question: DiscoveryRequest, identity: Identity) -> ssl.SSLContext:
-    """Read for each request, so that a renewed certificate is used."""
+    """Made for each request, so that a renewed certificate is used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.verify_flags |= _PARTIAL_CHAIN
     if not question.verified:

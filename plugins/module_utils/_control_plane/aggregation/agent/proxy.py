@@ -28,7 +28,7 @@ _DIAL_SECONDS = 5.0
 _ANSWER_SECONDS = 5.0
 _LINGER_SECONDS = 30.0  # that one direction may be silent after the other has ended
 _CHUNK = 64 * 1024
-# Seconds of silence before the kernel asks, between two questions, and their number.
+# Seconds of silence before the first keepalive probe, seconds between two probes, and the number of probes.
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
 _GONE = (OSError, EOFError, asyncio.TimeoutError)
 
@@ -116,7 +116,7 @@ class Proxy:
         return target, server
 
     async def _relay(self, client: Stream, server: Stream) -> None:
-        """Both directions, until both have ended, or one fails, or one has ended and the other falls silent."""
+        """Relay both directions until both have ended, one fails, or one has ended and the other falls silent."""
         moved = 0
 
         async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: str) -> None:
@@ -149,7 +149,7 @@ class Proxy:
             await asyncio.gather(*pumps, return_exceptions=True)
 
     def _log_refusal(self, refusal: Refusal) -> None:
-        """Once per reason, as the API server retries again and again."""
+        """Log each reason once, as the API server retries again and again."""
         if refusal.reason not in self._logged and len(self._logged) < 1000:
             self._logged.add(refusal.reason)
             self._log.event(refusal.result, status=refusal.status.value, text=refusal.reason)
@@ -171,7 +171,7 @@ async def _write(writer: asyncio.StreamWriter, data: bytes) -> None:
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
-    """After sending what was written, unless the peer does not accept it."""
+    """Close after sending buffered data; abort when the peer does not accept it in time."""
     writer.close()
     waited: Optional[BaseException] = None
     try:

@@ -53,7 +53,7 @@ def describe_status(
 
 
 def table(status: Data) -> str:
-    """Text of several lines, of `status_of`."""
+    """The result of `describe_status`, as text of several lines."""
     rows, since = status["api_services"], status["seconds_since_success"]
     available = sum(1 for row in rows if row["status"] == "True")
     success = "nothing seen yet" if since is None else f"looked {format_duration(since)} ago"
