@@ -20,13 +20,13 @@ from .model import Instance, InstancesRequest, Taint
 from .view import CONTAINERD_STATE, KUBELET_ROOT
 
 SANDBOX_IMAGE = "ballast.local/pause:1"
-# containerd 2.3 asks the shim of each container every second otherwise; a kubelet looks at its cgroups every ten.
+# By default containerd 2.3 asks the shim of each container every second; a kubelet reads its cgroups every ten.
 STATS_PERIOD = "10s"
 CONTAINERD_SOCKET = f"{CONTAINERD_STATE}/containerd.sock"
 PROXY_HEALTH_PORT = 10256
 KUBE_RESERVED_MEMORY = "200Mi"
 EVICTION_MEMORY = "100Mi"
-_DEFAULT_ROUTES = {False: "0.0.0.0/0", True: "::/0"}  # whether it is of IPv6
+_DEFAULT_ROUTES = {False: "0.0.0.0/0", True: "::/0"}  # key: whether the network is IPv6
 
 
 def _json(value: object) -> str:
@@ -70,7 +70,7 @@ def kubelet(desired: InstancesRequest, instance: Instance, home: str) -> str:
             **({"clusterDNS": list(desired.cluster_dns)} if desired.cluster_dns else {}),
             "clusterDomain": "cluster.local",
             "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
-            # All instances share one filesystem, and each would clean up for all of them (kind disables it too).
+            # All instances share one filesystem, so each would evict for all of them (kind also disables it).
             "evictionHard": {
                 "imagefs.available": "0%",
                 "memory.available": EVICTION_MEMORY,
@@ -96,8 +96,8 @@ def kubelet(desired: InstancesRequest, instance: Instance, home: str) -> str:
 
 
 def _image_policy(kubernetes_version: str) -> dict[str, str]:
-    """Images of archives run, whatever was pulled before. By default a kubelet remembers an image that it pulled by its content, and
-    would then pull an archive's image of the same content too, by a name that no registry has. From 1.35 on (KEP-2535)."""
+    """Images from archives run regardless of earlier pulls. By default a kubelet remembers pulled images by content; it would
+    then also pull an archive's image with that content, whose name no registry has. From 1.35 on (KEP-2535)."""
     release = re.match(r"1\.(\d{1,3})\.", kubernetes_version)
     is_checked = release is not None and int(release[1]) >= 35
     return {"imagePullCredentialsVerificationPolicy": "NeverVerify"} if is_checked else {}
@@ -108,7 +108,7 @@ def _gates(desired: InstancesRequest) -> dict[str, Any]:
 
 
 def startup_taints(instance: Instance) -> str:
-    """A drop-in. Its list replaces the one in the main file, so it repeats those taints."""
+    """A kubelet drop-in. Its list of taints replaces that of the main file, so it repeats those taints."""
     return _json(
         {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -129,7 +129,7 @@ def kube_proxy(desired: InstancesRequest, instance: Instance, home: str) -> str:
 
 
 def service_proxy(desired: InstancesRequest, instance: Instance, home: str) -> str:
-    """That of ballast-service-proxy, which changes no setting of the kernel anyway."""
+    """The configuration of ballast-service-proxy. It needs no conntrack settings, as it changes none in the kernel."""
     return _json({**_proxy(desired, instance, home), "mode": "nftables"})
 
 
@@ -148,7 +148,7 @@ def _proxy(desired: InstancesRequest, instance: Instance, home: str) -> dict[str
 
 
 def containerd(desired: InstancesRequest, instance: Instance, home: str) -> str:
-    """Version 3, for containerd 2."""
+    """Configuration version 3, for containerd 2."""
     text = {
         "root": f"{home}/containerd",
         "opt": f"{home}/opt",
@@ -205,7 +205,7 @@ SystemdCgroup = {"true" if desired.cgroup_driver == "systemd" else "false"}
 
 def cni(desired: InstancesRequest, instance: Instance) -> str:
     """`ptp` routes every packet through the node's own stack, so that Service rules see both directions without the
-    host-wide module br_netfilter. Leases lie under /var/lib/cni, a tmpfs of the instance: they end with its pods."""
+    host-wide module br_netfilter. Leases are in /var/lib/cni, a tmpfs of the instance, so they end with its pods."""
     return _json(
         {
             "cniVersion": "1.0.0",

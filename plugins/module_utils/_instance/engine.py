@@ -8,9 +8,9 @@
     cgroup                                limits; its removal ends every pod
     network namespace, veth, route        the instance's own network
     mount namespace                       its own content at paths that programs fix
-    images                                from archives, no registry needed: imported once for all
+    images                                from archives, without a registry: imported once for all instances
     services, their supervisor            containerd, kubelet, kube-proxy or ballast-service-proxy
-    images of archives that came later    imported by the instance
+    images of archives added later        imported by the instance
 
 `state: stopped` keeps the recorded resources of the first line and removes the others, newest first.
 """
@@ -111,14 +111,14 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
         resources = self._host_resources(desired)
         for instance in desired.instances:
             resources += self._instance_resources(desired.programs_of(instance), instance, ctx.host)
-        # When the runtimes of all have been started: each import waits for one.
+        # After the runtimes of all instances are started, as each import waits for one.
         for instance in desired.instances:
             if not instance.stopped:
                 place, bin_dir = mountns_path(desired.lab, instance.name), desired.programs_of(instance).bin_dir
                 resources += images(place, bin_dir, desired.archives, group=_group(instance))
         if not desired.at_boot:
             return resources
-        # A restart ends a namespace of an earlier version.
+        # A restart of the host ends a mount namespace that an earlier version made, so the new form is restored.
         new = [_mount_namespace(desired.programs_of(instance), instance) for instance in desired.instances]
         by_key = {resource.key: resource for resource in new}
         made = [by_key.get(resource.key, resource) for resource in resources]
@@ -135,7 +135,7 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
         return self.plan_steps(kept, state)
 
     def before_steps(self, plan: Plan, ctx: Context[InstancesRequest]) -> None:
-        """What takes up to a second for each node to end. systemd ends what is in a slice."""
+        """Stop together what takes each node up to a second. Processes in a slice are ended by systemd."""
         removed = [step for step in plan.steps if step.after == ABSENT]
         stop_together(ctx.host, [step.target for step in removed if step.kind == "supervisor"])
         for step in removed if not ctx.host.is_systemd() else ():
@@ -197,7 +197,7 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
         # Their parent is the state directory, which holds the journal.
         homes = [directory(home_of(desired, instance), group=_group(instance)) for instance in desired.instances]
         holder = desired.state_dir
-        # A pod of kube-proxy mounts it; a container runtime creates it where it is missing, and leaves it.
+        # A pod of kube-proxy mounts this directory; if it is missing, the container runtime creates it and leaves it behind.
         shared = [*MOUNT_POINTS, CONFIG_DIRECTORY, *([KERNEL_MODULES] if desired.kube_proxy == DAEMONSET else [])]
         return [
             *(sysctl_minimum(name, least, holder=holder) for name, least in sorted(_INOTIFY_SYSCTLS.items())),
@@ -326,7 +326,7 @@ def _kept_resources(desired: InstancesRequest, instance: Instance) -> list[Resou
 
 
 def _apart(desired: InstancesRequest, instance: Instance) -> list[Resource]:
-    """Files whose change does not restart every service."""
+    """Files whose change must not restart every service."""
     return [*_startup_taints(desired, instance), *_proxies(desired, instance)]
 
 
@@ -338,7 +338,7 @@ def _proxies(desired: InstancesRequest, instance: Instance) -> list[Resource]:
 
 
 def _startup_taints(desired: InstancesRequest, instance: Instance) -> list[Resource]:
-    """A kubelet reads them only when it registers its Node, so changing them restarts no kubelet."""
+    """A kubelet reads startup taints only when it registers its Node, so changing them restarts no kubelet."""
     if not instance.startup_taints:
         return []
     path = f"{home_of(desired, instance)}/etc/kubelet.conf.d/10-startup-taints.conf"
@@ -374,7 +374,7 @@ def _network_resources(desired: InstancesRequest, instance: Instance) -> list[Re
 
 
 def _run_directory(desired: InstancesRequest, instance: Instance) -> Resource:
-    """/run/containerd of the instance, at a path where programs of the host reach the socket."""
+    """/run/containerd of the instance, at a path where programs of the host can reach the socket."""
     target = containerd_directory(desired.lab, instance.name)
     # The mode that containerd gives the directory.
     value = {"mode": 0o711}
@@ -388,11 +388,11 @@ def _mount_namespace(desired: InstancesRequest, instance: Instance) -> Resource:
         CONTAINERD_STATE: containerd_directory(desired.lab, instance.name),
         "/var/log/containers": f"{home}/log/containers",
     }
-    # What is shown as it is on the host anyway is no mount: another directory of programs would end the pods of all nodes.
+    # No mount for a path that shows the host's files anyway: another programs' directory would then end the pods of all nodes.
     hidden = f"{desired.state_dir}/"
     current = [path for path in (desired.certs_dir, desired.bin_dir) if path.startswith(hidden) or not is_of_host(path)]
     mounts = [
-        Mount(target=desired.state_dir, source=""),  # the keys of other instances
+        Mount(target=desired.state_dir, source=""),  # an empty tmpfs hides the keys of other instances
         *(Mount(target=path, source=path) for path in (home, *current)),
         *(Mount(target=path, source=sources.get(path, "")) for path in MOUNT_POINTS),
     ]
@@ -402,7 +402,7 @@ def _mount_namespace(desired: InstancesRequest, instance: Instance) -> Resource:
         "mounts": [{"target": mount.target, "source": mount.source} for mount in mounts],
         "given": [
             {"target": mount.node, "source": mount.host, "options": "ro" if mount.read_only else "rw"}
-            # What is above others first: it would hide them.
+            # Parents come first: a parent mounted later would hide what is below it.
             for mount in sorted(instance.mounts, key=lambda mount: mount.node)
         ],
     }
@@ -410,14 +410,14 @@ def _mount_namespace(desired: InstancesRequest, instance: Instance) -> Resource:
 
 
 def _entry(desired: InstancesRequest, instance: Instance) -> Resource:
-    """An inventory names the interpreter by it: where the become plugin was left out, the host has no such file, and the task fails
-    rather than run there."""
+    """The path by which an inventory names the interpreter. It exists only inside the instance: without the become plugin the
+    task fails, instead of running on the host."""
     target = f"{root_of(home_of(desired, instance))}{entry(desired.unit(instance))}"
     return Resource("symlink", target, {"to": "/"}, title=f"link {target}", group=_group(instance))
 
 
 def _in_use(mountns: Resource, instance: Instance, host: Host) -> Resource:
-    """As it is there, where an earlier version made it and nothing is asked of it that it lacks."""
+    """The namespace as it is, if an earlier version made it and the instance needs nothing that it lacks; else `mountns`."""
     earlier = None if instance.mounts else recorded_by_an_earlier_version(host, mountns.target)
     return replace(mountns, value=earlier) if earlier else mountns
 

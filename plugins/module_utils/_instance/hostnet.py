@@ -6,7 +6,7 @@
 
     pod ── ptp ── instance's namespace ── veth ── bridge of this host ── route ── other host ── ...
 
-Every packet between nodes passes the host's own stack, so a new node needs one route for each of its networks.
+Every packet between nodes passes the host's own stack, so a new node only needs one route for each of its networks.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ _LINK = re.compile(r"[a-z0-9][-a-z0-9._]{0,14}", re.ASCII)
 _ACCEPT_RA = re.compile(r"net/ipv6/conf/([^/]+)/accept_ra")
 _GROUP = "host network"
 _SECONDS = 30
-PUBLISHED = "publish"  # of the name of its table
+PUBLISHED = "publish"  # end of the name of its table
 _PUBLISHED_KIND = "published-ports"
 _FAMILIES = (
     ("", "ip", False),
     ("-ipv6", "ip6", True),
-)  # the end of a kind's name, nftables' word, and whether it is IPv6
+)  # end of the kind's name, family in nftables, whether it is IPv6
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ class HostNetworkRequest:
     address: str
     inside: tuple[str, ...]
     routes: tuple[tuple[str, str], ...]
-    publish: tuple[str, ...] = ()  # as the kind "published-ports" has them
-    node_ports: str = ""  # as `parse_node_ports` has them
-    # Those that programs of this host listen on. Looked up once: a resolver has another port a second later, and a run would not
-    # find then what it has just made.
+    publish: tuple[str, ...] = ()  # in the form of the kind "published-ports"
+    node_ports: str = ""  # in the form of `parse_node_ports`
+    # Node ports that programs of this host listen on. Read once for each run: a resolver's port changes within a second, and a
+    # second reading would differ from what the run has just made.
     taken: tuple[str, ...] = ()
     at_boot: bool = False  # whether the host's systemd brings the network back after a restart
 
@@ -175,7 +175,7 @@ class HostNetworkEngine(ResourceEngine[HostNetworkRequest]):
         return made + (restore_resources(desired.state_dir, desired.lab, "network", made) if desired.at_boot else [])
 
     def require(self, ctx: Context[HostNetworkRequest], state: State) -> None:
-        """That nothing else of this host has a port that is to be published: its clients would reach the node."""
+        """No other program or lab may use a port that is to be published: its clients would reach the node instead."""
         own = _published_resources(ctx.desired)
         before = {port for table in own for port in _ports_of(state.values.get(table.key, ABSENT))}
         new = [_protocol_and_port(port) for port in ctx.desired.publish if port not in before]
@@ -202,8 +202,8 @@ class HostNetworkEngine(ResourceEngine[HostNetworkRequest]):
 
 
 def _forwarding(host: Host, desired: HostNetworkRequest) -> list[Resource]:
-    """Of the families of the bridge. A host that forwards IPv6 takes no more router advertisements, and drops the routes that it has from
-    them, except on links that are set to take them nevertheless: so those come first (ip-sysctl, accept_ra)."""
+    """Settings for the IP families of the bridge. A host that forwards IPv6 ignores router advertisements and drops the routes that it
+    got from them, except on links with accept_ra=2 (ip-sysctl). So accept_ra is set first."""
     names = []
     if of_family(split(desired.address), ipv6=False):
         names.append(("net.ipv4.ip_forward", 1))
@@ -214,9 +214,9 @@ def _forwarding(host: Host, desired: HostNetworkRequest) -> list[Resource]:
 
 
 def _find_advertised(host: Host) -> list[str]:
-    """Links with a route from a router advertisement that the kernel itself has taken, and those that an earlier run found: one without
-    its cable has no route for the moment. systemd-networkd and NetworkManager take advertisements on their own, with the kernel's
-    off, and go on whatever is forwarded."""
+    """Links with a route from a router advertisement that the kernel itself has accepted, and those that an earlier run found: a
+    link without its cable has no such route for the moment. systemd-networkd and NetworkManager process advertisements
+    themselves, with the kernel's processing off, and continue to do so when the host forwards."""
     rows = ip_json(host, "-6", "route", "show", "proto", "ra") or []
     links = {str(hop["dev"]) for row in rows for hop in row.get("nexthops", [row])}
     links |= {match[1] for match in map(_ACCEPT_RA.fullmatch, list_held_settings(host)) if match}
@@ -260,7 +260,7 @@ def _published_resources(desired: HostNetworkRequest) -> list[Resource]:
 
 
 def _other_tables(host: Host, own: Sequence[Resource]) -> Iterator[tuple[str, str, str]]:
-    """Kind, family and name of tables of other labs, of the families that `own` are of."""
+    """Kind, family and name of other labs' tables of published ports, in the families of the tables `own`."""
     words = {f"{_PUBLISHED_KIND}{end}": family for end, family, _ipv6 in _FAMILIES}
     for table in own:
         family = words[table.kind]

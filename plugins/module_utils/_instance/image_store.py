@@ -5,11 +5,11 @@
 """The images of all archives, imported once for all instances of a host.
 
     STATE_DIR/.images/root       what a containerd has imported and unpacked
-    STATE_DIR/.images/store.json of which archives; written last
+    STATE_DIR/.images/store.json  the archives that it holds; written last
 
-A new instance gets it before its containerd starts: databases as copies, layers and unpacked files as hard links, which neither containerd
-nor a container writes to. So a hundred nodes take the room, the time and the page cache of one import. An instance that has images already
-imports later archives separately (images.py).
+A new instance gets the images before its containerd starts: databases as copies, layers and unpacked files as hard links,
+which neither containerd nor a container writes to. So a hundred nodes take the disk space, time and page cache of one
+import. An instance that already has images imports later archives separately (images.py).
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ address = {socket}
 [plugins."io.containerd.internal.v1.opt"]
 path = {opt}
 """
-# In front of a script: it ends when this process is killed. The next run begins in the same place, and may not meet it there.
+# Prefix for a script: the script is killed with this process. The next run uses the same directory and must not find it running.
 _WITH_US = ("setpriv", "--pdeathsig", "KILL", "sh", "-c")
-# Its arguments: configuration, directory of the socket, directory of programs, archives. Its mounts are its own.
+# Arguments: configuration, directory of the socket, directory of programs, archives. Runs with mounts of its own.
 _IMPORT = """set -eu
 umask 022
 config=$1 run=$2 bin=$3
@@ -63,7 +63,7 @@ kill "$pid"
 wait "$pid" || true
 rm -rf "$run"
 """
-# Its arguments: the store's root, and that of an instance. The database of metadata comes last: it says that the rest is there.
+# Arguments: root of the store, and root of the instance. The metadata database comes last: it marks the rest as complete.
 _SEED = """set -eu
 cd "$2"
 rm -rf .new
@@ -84,8 +84,8 @@ rmdir .new
 
 
 class ImageStoreKind:
-    """`{programs, archives}`: the directory of containerd, and by the path of each archive the digests of its images by their names.
-    The target is `DIRECTORY RUN`; in `RUN` lies the socket, whose path has to be short."""
+    """`{programs, archives}`: containerd's directory, and for each archive path the digests of its images by name. The target is
+    `DIRECTORY RUN`; `RUN` holds the socket, whose path must be short."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         store, _run = target.split(" ")
@@ -109,7 +109,7 @@ class ImageStoreKind:
         ctx.host.write(_record_path(store), json.dumps(after).encode())
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
-        """Removed with its directory, which a stop keeps. Instances have links of their own to what is in it."""
+        """Nothing: its directory, which a stop keeps, is removed with it. Instances have their own links to its files."""
 
 
 class SeedKind:
@@ -131,7 +131,7 @@ IMAGE_STORE_KINDS: Mapping[str, Kind] = {"image-store": ImageStoreKind(), "image
 
 
 def image_store(state_dir: str, run: str, archives: Sequence[Archive], programs: str, *, group: str) -> list[Resource]:
-    """`run` is a directory that is gone after a restart of the host. Nothing where there are no archives."""
+    """`run` is a directory that a restart of the host empties. No resources without archives."""
     if not archives:
         return []
     store = _store(state_dir)
@@ -143,15 +143,15 @@ def image_store(state_dir: str, run: str, archives: Sequence[Archive], programs:
 
 
 def image_seed(state_dir: str, place: str, archives: Sequence[Archive], *, group: str) -> list[Resource]:
-    """`place` is containerd's directory of an instance."""
+    """`place` is containerd's directory of the instance."""
     if not archives:
         return []
     return [Resource("image-seed", f"{place} {_store(state_dir)}", {}, title=f"images in {place}", group=group)]
 
 
 def _missing(after: Value, before: Value) -> Optional[Mapping[str, Value]]:
-    """The archives that a store lacks. None where it has to be made from the beginning: half made, or by another containerd.
-    Images of archives that are no more asked for stay in it."""
+    """The archives that a store lacks. None where the store must be made from scratch: it is incomplete, or another containerd made
+    it. Images of archives that are no longer requested stay in it."""
     if before == ABSENT or fields(before).get("programs") != fields(after)["programs"]:
         return None
     there = fields(fields(before)["archives"])
@@ -159,7 +159,7 @@ def _missing(after: Value, before: Value) -> Optional[Mapping[str, Value]]:
 
 
 def _fill(host: Host, place: str, argv: Sequence[str], *, seconds: float) -> None:
-    """Run a script that brings images into `place`. HostError with what it printed, not with its text."""
+    """Run a script that puts images into `place`. The HostError has the script's output, not its text."""
     try:
         host.run(argv, timeout=seconds)
     except CommandFailed as error:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Images of archives in an instance's containerd, while it runs. A new instance begins with them (image_store.py)."""
+"""Images from archives in an instance's running containerd. A new instance starts with its images (image_store.py)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _IMPORT_SECONDS = 300
 
 
 class ImagesKind:
-    """The digests of the existing images, by their names. The target is `MOUNTNS CTR ARCHIVE NAME,...`: the instance's namespace, the
-    program `ctr`, an archive and its images."""
+    """The digests of the existing images by name. The target is `MOUNTNS CTR ARCHIVE NAME,...`: the instance's mount namespace,
+    the program `ctr`, an archive and its images."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         mountns, ctr, _archive, names = target.split(" ")
-        # Programs may be gone before their lab, and in check mode those of another version are not there yet.
+        # Programs may be removed before their lab, and in check mode those of another version do not exist yet.
         if ctx.host.stat(mountns) is None or ctx.host.stat(ctr) is None:
             return ABSENT
         # ctr would wait ten seconds for a stopped containerd.
@@ -45,10 +45,10 @@ class ImagesKind:
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         mountns, ctr, archive, _names = target.split(" ")
         if after not in [dict(known.images) for known in ctx.desired.archives if known.path == archive]:
-            return  # what was there before the archive, which the instance goes with
+            return  # an undo: the earlier images go with the instance
         _wait_for_containerd(ctx.host, mountns, ctr)
         if self.read(ctx, target) == after:
-            return  # the instance has begun with them
+            return  # the instance was created with them
         ctx.host.run([*_ctr(mountns, ctr), "images", "import", "--local", archive], timeout=_IMPORT_SECONDS)
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
@@ -56,7 +56,7 @@ class ImagesKind:
 
 
 def images(mountns: str, bin_dir: str, archives: Sequence[Archive], *, group: str) -> list[Resource]:
-    """Of one instance."""
+    """Images of one instance."""
     ctr = os.path.join(bin_dir, "ctr")
     return [
         Resource(
@@ -79,7 +79,7 @@ def _wait_for_containerd(host: Host, mountns: str, ctr: str) -> None:
 
 
 def _ctr(mountns: str, ctr: str) -> list[str]:
-    """On the host, whose archives it reads: an instance may show one that was replaced since as it was before."""
+    """Runs on the host and reads its archives: an instance may still show the former content of a replaced archive."""
     return [ctr, "--address", _socket(mountns), "--namespace", "k8s.io"]
 
 

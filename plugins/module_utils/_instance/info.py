@@ -25,8 +25,8 @@ from .spec import SPEC
 from .usage import read_host, read_memory, read_pids
 
 INFO_SPEC: dict[str, Any] = {**SPEC, "readiness": {"type": "bool", "default": False}}
-# Kinds that an instance needs at every moment, and that a restart of the host or another program removes. Of files only the
-# presence is checked.
+# Kinds that a running instance always needs, and that a restart of the host or another program removes. Files are only
+# checked for presence.
 _LIVE = ("cgroup", "netns", "veth", "route", "mountns", "private-directory", "run-directory", "service", "supervisor")
 _STORED = ("directory", "file")
 
@@ -91,7 +91,7 @@ def _find_broken(recorded: tuple[Recorded, ...], values: Mapping[tuple[str, str]
 
 
 def _is_whole(kind: str, value: Mapping[str, Value]) -> bool:
-    """Judged by what each kind reads of a partly made resource. A service that is down has a failure mode of its own."""
+    """Whether a resource is complete, by what its kind reads. A service that is down has a failure mode of its own."""
     if kind == "service":
         return not is_incomplete(value)
     if kind == "cgroup":
@@ -110,7 +110,7 @@ def _is_whole(kind: str, value: Mapping[str, Value]) -> bool:
 
 
 def _find_lacking(values: Mapping[tuple[str, str], Value], host: Host) -> Iterator[str]:
-    """Programs of services, and bridges of links."""
+    """Missing programs of services, and missing bridges of links."""
     services = [value for value in _of_kind(values, "service") if not is_incomplete(value)]
     bridges = {str(fields(value).get("bridge") or "") for value in _of_kind(values, "veth")} - {""}
     paths = {Service.from_value(value).argv[0] for value in services}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A host's node instances as they should be: frozen values. All input errors are raised together."""
+"""The requested node instances of a host, as frozen values. All input errors are raised together."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _PLAIN_PATH = re.compile(r"/[-A-Za-z0-9._/]+", re.ASCII)  # needs no quoting in 
 _PATH = re.compile(r"/[^\s\x00-\x1f\x7f]*")
 _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
-# Labels of Kubernetes that a kubelet may give its own Node; it ends with an error for any other
+# Kubernetes' labels that a kubelet may set on its own Node; with any other it exits
 # (k8s.io/kubelet/pkg/apis/well_known_labels.go).
 _KUBELET_LABELS = frozenset(
     [
@@ -60,7 +60,7 @@ _KUBELET_LABELS = frozenset(
         *("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"),
     ]
 )
-# Keys of a KubeletConfiguration that follow from other options, and why.
+# Keys of a KubeletConfiguration that other options decide, and why.
 _KUBELET_OWN = (
     (("apiVersion", "kind"), "it describes the whole file"),
     (("featureGates",), "use the option feature_gates, which kube-proxy shares"),
@@ -100,8 +100,8 @@ class Taint:
 @dataclass(frozen=True)
 class Instance:
     name: str
-    address: str  # of its eth0, without the prefix's length; of each IP family, with a comma between
-    pod_cidr: str  # as the address
+    address: str  # of its eth0, without prefix length; one per IP family, separated by a comma
+    pod_cidr: str  # one per IP family, separated by a comma
     labels: tuple[tuple[str, str], ...]
     taints: tuple[Taint, ...]
     cpu_millis: Optional[int]  # limits of its slice; None is no limit
@@ -109,15 +109,13 @@ class Instance:
     pids: Optional[int]
     proxy_backend: str
     runtime: str
-    startup_taints: tuple[Taint, ...]  # the kubelet registers with them too, and other programs remove them
-    kubelet: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # of its KubeletConfiguration, beside what follows from the rest
+    startup_taints: tuple[Taint, ...]  # the kubelet also registers with these, and other programs remove them
+    kubelet: Mapping[str, Any] = field(default_factory=dict)  # extra keys of its KubeletConfiguration
     mounts: tuple[NodeMount, ...] = ()
     stopped: bool = False  # only its files exist
-    bin_dir: str = ""  # of its programs, where they are not those of the host's other instances
+    bin_dir: str = ""  # of its programs; empty: that of the host's other instances
     kubernetes_version: str = ""  # of these programs
-    kube_proxy_config: str = ""  # its file, where another program has changed it; else it follows from the options
+    kube_proxy_config: str = ""  # content of its file if another program has changed it; else the options decide
 
     @property
     def primary_address(self) -> str:
@@ -130,7 +128,7 @@ class Instance:
 
     @property
     def credential_files(self) -> list[str]:
-        """Of CREDENTIAL_FILES those that its programs use."""
+        """The names in CREDENTIAL_FILES that its programs use."""
         other = KUBE_PROXY if self.proxy == SERVICE_PROXY else SERVICE_PROXY
         return [name for _option, name in CREDENTIAL_FILES if name.rpartition(".")[0] != other]
 
@@ -153,7 +151,7 @@ class InstancesRequest:
     gateway: str  # "10.97.0.1/24": the bridge's address, of each IP family
     api_server: str  # "https://10.97.0.1:6443"
     cluster_cidr: str
-    cluster_dns: tuple[str, ...]  # name servers of pods; empty: those of the host
+    cluster_dns: tuple[str, ...]  # name servers of pods; empty: the host's
     feature_gates: tuple[tuple[str, bool], ...]  # of kubelet and kube-proxy
     kube_proxy: str  # one of KUBE_PROXIES
     certs_dir: str  # where containerd looks for the hosts.toml of a registry
@@ -165,30 +163,30 @@ class InstancesRequest:
     credentials: Mapping[str, Mapping[str, str]]  # instance -> "kubelet.crt" -> PEM
     archives: tuple[Archive, ...]
     ready_seconds: float  # deadline for all instances to become Ready
-    proxies: Proxies = ()  # variables of containerd
+    proxies: Proxies = ()  # proxy variables of containerd
     at_boot: bool = False  # whether the host's systemd brings the instances back after a restart
-    resolv_conf: str = ""  # for pods, where the host's own names resolvers that a network namespace does not reach
-    lowers_oom_scores: bool = False  # whether containers may have a negative one
+    resolv_conf: str = ""  # for pods, when the host's resolvers are unreachable from a network namespace
+    lowers_oom_scores: bool = False  # whether containers may have a negative OOM score
 
     @property
     def gateways(self) -> list[tuple[str, str]]:
-        """Address and length of the network, for each IP family."""
+        """Address and prefix length of the bridge for each IP family."""
         return [(address, length) for address, _slash, length in (text.partition("/") for text in split(self.gateway))]
 
     def programs_of(self, instance: Instance) -> InstancesRequest:
-        """The request as it holds for the programs of this instance."""
+        """The request with the directory and version of this instance's programs."""
         version = instance.kubernetes_version or self.kubernetes_version
         return replace(self, bin_dir=instance.bin_dir or self.bin_dir, kubernetes_version=version)
 
     def credential(self, instance: Instance, name: str) -> str:
-        """PEM text; empty before it is made, which only a plan may see."""
+        """PEM text; empty before the file is made, which only a plan may see."""
         return self.credentials.get(instance.name, {}).get(name, "")
 
     def unit(self, instance: Instance, *parts: str) -> str:
         return join_name(self.lab, instance.name, *parts)
 
     def cgroup(self, instance: Instance) -> str:
-        """One level, named so that it is also the slice which a kubelet with the systemd driver makes of cgroupRoot."""
+        """The path is one level deep: a kubelet with the systemd driver turns cgroupRoot into the slice of the same name."""
         return cgroup_of(self.lab, instance.name)
 
     def link(self, instance: Instance) -> str:
@@ -200,7 +198,7 @@ def cgroup_of(lab: str, instance: str) -> str:
 
 
 def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesRequest:
-    """From the module's parameters, whose types the argument spec has checked. Raises every problem at once."""
+    """The request from the module's parameters, whose types the argument spec has checked. Raises every problem at once."""
     problems: list[BallastError] = []
     state_dir = params["state_dir"].rstrip("/")
     if not _PLAIN_PATH.fullmatch(state_dir) or len(state_dir) > _STATE_DIR_MAX:
@@ -345,7 +343,7 @@ def check_name(name: str, path: str, problems: list[BallastError]) -> None:
 
 
 def check_label(key: str, value: str, path: str, problems: list[BallastError]) -> None:
-    """A label that a kubelet sets on its own Node."""
+    """Check a label that a kubelet sets on its own Node."""
     check_taint(key, value, path, problems)
     domain = key.rpartition("/")[0]
     if f".{domain}".endswith((".kubernetes.io", ".k8s.io")) and not (
@@ -355,7 +353,7 @@ def check_label(key: str, value: str, path: str, problems: list[BallastError]) -
 
 
 def check_kubelet(fragment: Mapping[str, Any], path: str, problems: list[BallastError]) -> None:
-    """A part of a KubeletConfiguration: what an instance needs is not in it."""
+    """Check a part of a KubeletConfiguration: it must not set what an instance itself needs."""
     for key in sorted(fragment):
         why = next((why for keys, why in _KUBELET_OWN if key in keys), "")
         if why:
@@ -390,7 +388,7 @@ _OF_EACH = "or one of IPv4 and one of IPv6, separated by a comma"
 
 
 def check_address(text: str, path: str, problems: list[BallastError]) -> None:
-    """Of one IP family."""
+    """Check one address, of one IP family."""
     with suppress(ValueError):
         if len(parse_addresses(text)) == 1:
             return
@@ -398,7 +396,7 @@ def check_address(text: str, path: str, problems: list[BallastError]) -> None:
 
 
 def check_addresses(text: str, path: str, problems: list[BallastError]) -> tuple[Address, ...]:
-    """Of one IP family or of both; none where it is wrong."""
+    """The addresses, of one IP family or of both; empty when the text is wrong."""
     with suppress(ValueError):
         return parse_addresses(text)
     problems.append(MESSAGES.error("instance-address", path=path, value=text, wanted=f"an IP address, {_OF_EACH}"))
@@ -406,7 +404,7 @@ def check_addresses(text: str, path: str, problems: list[BallastError]) -> tuple
 
 
 def check_interfaces(text: str, path: str, problems: list[BallastError]) -> tuple[Interface, ...]:
-    """As `check_addresses`."""
+    """The interfaces, as `check_addresses` returns addresses."""
     with suppress(ValueError):
         return parse_interfaces(text)
     form = f"an IP address with prefix length, {_OF_EACH}"
@@ -415,7 +413,7 @@ def check_interfaces(text: str, path: str, problems: list[BallastError]) -> tupl
 
 
 def check_network(text: str, path: str, problems: list[BallastError]) -> None:
-    """Of one IP family."""
+    """Check one network, of one IP family."""
     with suppress(ValueError):
         if len(parse_networks(text)) == 1:
             return
@@ -423,7 +421,7 @@ def check_network(text: str, path: str, problems: list[BallastError]) -> None:
 
 
 def check_networks(text: str, path: str, problems: list[BallastError]) -> tuple[Network, ...]:
-    """As `check_addresses`."""
+    """The networks, as `check_addresses` returns addresses."""
     with suppress(ValueError):
         return parse_networks(text)
     problems.append(MESSAGES.error("instance-address", path=path, value=text, wanted=f"an IP network, {_OF_EACH}"))
@@ -433,7 +431,7 @@ def check_networks(text: str, path: str, problems: list[BallastError]) -> tuple[
 def _check_families(
     values: Sequence[Union[Address, Network]], gateways: Sequence[Interface], path: str, problems: list[BallastError]
 ) -> None:
-    """They are those of the bridge, in the same order. Values that were wrong are none."""
+    """Check that the values have the bridge's IP families, in the same order. Skipped for values that were wrong."""
     of_bridge = [gateway.version for gateway in gateways]
     if values and of_bridge and [value.version for value in values] != of_bridge:
         families = " and ".join(f"IPv{version}" for version in of_bridge)
@@ -449,7 +447,7 @@ def _check_inside(
 
 
 def _check_unique(rows: Sequence[tuple[str, str, str]], problems: list[BallastError]) -> None:
-    """Rows of (path, value, owner): the second owner of a value is a problem."""
+    """Rows of (path, value, owner): a value with a second owner is a problem."""
     owners: dict[str, str] = {}
     for path, value, owner in rows:
         if value in owners:
@@ -458,7 +456,7 @@ def _check_unique(rows: Sequence[tuple[str, str, str]], problems: list[BallastEr
 
 
 def _check_disjoint(rows: Sequence[tuple[str, str, str]], problems: list[BallastError]) -> None:
-    """Rows of (path, network, owner): the second of two networks that overlap is a problem."""
+    """Rows of (path, network, owner): a network that overlaps an earlier one is a problem."""
     earlier: list[tuple[Network, str]] = []
     for path, value, owner in rows:
         network = ipaddress.ip_network(value)

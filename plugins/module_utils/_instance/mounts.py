@@ -4,8 +4,8 @@
 
 """Mount namespaces of instances, and what is mounted in them.
 
-Kubelet, containerd and libcni have several paths fixed (kubernetes#120626: device plugins). Each instance gets its own content
-there. What must not outlive a restart of the instance is a tmpfs.
+Kubelet, containerd and libcni use several fixed paths (kubernetes#120626: device plugins). Each instance gets its own content
+there; it is in a tmpfs where it must not outlive a restart of the instance.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from .network import is_namespace_mount, mounts_at
 
 _SECONDS = 30
 _REFUSED = "Invalid argument"
-# Arguments: a table of mounts, the new root directory; then for each mount that the user wants its source, its target in the new
-# root, and ro or rw. Links on the way to a target are those of the new root: seen from the old one they could lead to a directory of
-# the host. The old root is mounted on the new one for a moment, pivot_root(2).
+# Arguments: a table of mounts and the new root directory; then, for each mount of the user, its source, its target in the new
+# root, and ro or rw. Symbolic links on the way to a target are resolved in the new root: in the old one they could lead to a
+# directory of the host. While the root is replaced, the old root is mounted on the new one, see pivot_root(2).
 _ENTER = """mount --all --fstab "$1"
 cd "$2"
 shift 2
@@ -57,12 +57,12 @@ mount --make-rshared /
 @dataclass(frozen=True)
 class Mount:
     target: str
-    source: str  # what is bound, or "" for a tmpfs of the instance's own
+    source: str  # what is bound; "" for a new tmpfs of the instance
     options: str = "rw"
 
 
 class PrivateDirectoryKind:
-    """`{}`: a directory that is a private mount; files that hold mount namespaces must lie in one (unshare(1))."""
+    """`{}`: a directory that is a private mount, as files that hold mount namespaces need (unshare(1))."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         mounts = mounts_at(ctx.host, target)
@@ -87,13 +87,13 @@ class PrivateDirectoryKind:
 
 class MountNamespaceKind:
     """`{home, cgroup, mounts, given}`: a mount namespace bound to the file `target`, whose `/` is that of the instance (`view.py`).
-    It follows the host's mounts; its own stay inside, shared among its processes, as volumes with Bidirectional propagation need.
-    `mounts` are what an instance needs, `given` what its user wants besides.
+    It receives the host's mounts; its own mounts stay inside and are shared among its processes, as volumes with Bidirectional
+    propagation need. `mounts` are those that every instance needs, `given` those of its user.
 
-    It is made beside `target` and bound there when its last mount is in place: a service that retries each second must not
-    enter a namespace that still shows the host's own /run/netns. A file records the mounts after that.
+    It is made beside `target` and bound there once its last mount is in place: a service that retries each second must not
+    enter a namespace that still shows the host's own /run/netns. Then a file records the mounts.
 
-    One that is replaced ends the instance's processes: what they have mounted is in the old one.
+    Replacing it ends the instance's processes, as their mounts are in the old one.
     """
 
     def read(self, ctx: Context[Any], target: str) -> Value:
@@ -108,7 +108,7 @@ class MountNamespaceKind:
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         value = fields(after)
         self.remove(ctx, target, before)
-        end_processes(ctx.host, str(value["cgroup"]))  # now that none can enter the former one
+        end_processes(ctx.host, str(value["cgroup"]))  # now that none can enter the former namespace
         new, home = _temporary_path(target), str(value["home"])
         table = f"{home}/etc/fstab"
         ctx.host.write(table, "".join(row.as_line() for row in _rows(ctx.host, home, value["mounts"])).encode())
@@ -129,7 +129,7 @@ class MountNamespaceKind:
 
 
 def recorded_by_an_earlier_version(host: Host, target: str) -> Optional[Value]:
-    """A namespace in use whose `/` is the host's. It stays until the instance is stopped, as its pods have mounted in it."""
+    """The value of a namespace in use whose `/` is the host's. It stays until the instance stops, as its pods use its mounts."""
     value = parse_object(host.read(f"{target}.json")) or {}
     return value if value and "home" not in value and is_namespace_mount(host, target) else None
 
@@ -149,10 +149,10 @@ def _mounts(rows: Value) -> list[Mount]:
 
 
 def _unshare(host: Host, path: str) -> None:
-    """A new mount namespace, bound to the file `path`.
+    """Make a mount namespace and bind it to the file `path`.
 
-    The kernel binds a namespace only inside an older one, and compares their numbers. Linux 6.18 allots these numbers for each
-    processor, so in a container a new namespace may count as older, unless it is made on the processor where the
+    The kernel binds a namespace only inside an older one, and compares their numbers. Linux 6.18 allocates these numbers per
+    processor, so in a container a new namespace may count as older unless it is made on the processor on which the
     container's own was made.
     """
     argv = ["unshare", f"--mount={path}", "--propagation", "slave", "true"]

@@ -4,7 +4,7 @@
 
 """Kinds of network objects: bridges, network namespaces, veth pairs, routes, masquerading, published ports. Uses ip and nft.
 
-Not pyroute2: importing it takes 0.1 s in each module, as long as 40 commands of `ip`. Three nodes take 27 [measured]."""
+Not pyroute2: each module would import it for 0.1 s, as long as 40 commands of `ip` take. Three nodes need 27 [measured]."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NETNS_SYSCTLS = {
     "net.ipv4.conf.all.accept_redirects": "0",
     "net.ipv4.conf.default.accept_redirects": "0",
 }
-# The same for IPv6. A host may have it off for links to come, which a new namespace then begins with.
+# The same for IPv6. A host may have disabled it for new links, and a new namespace inherits that.
 IPV6_SYSCTLS = {
     "net.ipv6.conf.all.accept_redirects": "0",
     "net.ipv6.conf.all.disable_ipv6": "0",
@@ -42,7 +42,7 @@ IPV6_SYSCTLS = {
 
 
 def ip_json(host: Host, *words: str) -> Optional[list[dict[str, Any]]]:
-    """What `ip -j` prints, None when the object is absent."""
+    """What `ip -j` prints; None when the object is absent."""
     done = host.run(["ip", "-j", *words], timeout=_SECONDS, check=False)
     if done.status != 0:
         return None
@@ -55,7 +55,7 @@ def _ip(host: Host, *words: str) -> None:
 
 
 def mounts_at(host: Host, path: str) -> list[str]:
-    """Lines of mountinfo, proc_pid_mountinfo(5)."""
+    """Lines of mountinfo for this mount point, see proc_pid_mountinfo(5)."""
     lines = (host.read("/proc/self/mountinfo") or b"").decode().splitlines()
     return [line for line in lines if line.split(" ")[4] == path]
 
@@ -66,17 +66,17 @@ def is_namespace_mount(host: Host, path: str) -> bool:
 
 
 def _add_address(host: Host, netns: str, address: str, link: str) -> None:
-    """Without the search for duplicates, in which an IPv6 address is of no use for a second: the lab alone gives out its addresses."""
+    """Without duplicate address detection, which delays an IPv6 address by a second: only the lab assigns its addresses."""
     at, nodad = (("-n", netns) if netns else ()), (("nodad",) if is_ipv6(address) else ())
     _ip(host, *at, "addr", "add", address, "dev", link, *nodad)
 
 
 class BridgeKind:
-    """`{address, mac, up}`: a bridge that is up and carries one address, `10.97.0.1/24`, or one of each IP family with a comma between.
+    """`{address, mac, up}`: a bridge that is up and has one address, `10.97.0.1/24`, or one per IP family, separated by a comma.
 
-    Its link address is set: otherwise a bridge takes the lowest of its ports', which changes when a port is added, and the
-    nodes attached before send to the old address until their neighbour entry expires, about 45 seconds. It is set as the
-    bridge is made: systemd-udevd gives a link whose address is the kernel's own choice another one, some time after it appeared
+    Its MAC address is fixed: otherwise a bridge takes the lowest of its ports', which changes when a port is added, and nodes
+    attached before send to the old address until their neighbour entry expires, about 45 seconds. It is set when the bridge is
+    created: systemd-udevd replaces an address that the kernel chose, some time after the link appears
     (systemd.link(5), MACAddressPolicy).
     """
 
@@ -133,7 +133,7 @@ class NetnsKind:
 
 
 class NetnsIpv6Kind:
-    """`{sysctls}`: the settings of IPv6 inside a named network namespace. They end with it."""
+    """`{sysctls}`: the IPv6 settings inside a named network namespace, which end with it."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         if not is_namespace_mount(ctx.host, netns_path(target)):
@@ -144,7 +144,7 @@ class NetnsIpv6Kind:
         _write_sysctls(ctx.host, target, fields(after)["sysctls"])
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
-        """Nothing: the namespace goes next."""
+        """Nothing: the namespace is removed next."""
 
 
 def _read_sysctls(host: Host, netns: str, names: Mapping[str, str]) -> dict[str, Value]:
@@ -158,7 +158,7 @@ def _write_sysctls(host: Host, netns: str, sysctls: Value) -> None:
 
 
 class VethKind:
-    """`{bridge, mac, address, gateway}`, the last two of one IP family, or of each with a comma between. The target is `LINK NETNS`: the
+    """`{bridge, mac, address, gateway}`, the last two one per IP family, separated by a comma. The target is `LINK NETNS`: the
     host's end, which is on the bridge, and the namespace of the other end."""
 
     exclusive = True
@@ -200,7 +200,7 @@ class VethKind:
 
 
 class RouteKind:
-    """`{via}`: the host's route to a network. Without an address packets to it are refused, so that they do not leave the host."""
+    """`{via}`: the host's route to a network. With an empty `via` packets are refused, so that they do not leave the host."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         routes = ip_json(ctx.host, *(("-6",) if is_ipv6(target) else ()), "route", "show", "exact", target)
@@ -218,7 +218,7 @@ CHANGED: Value = {"ruleset": "changed by another program"}
 
 
 class Content(NamedTuple):
-    """What is in a table: its comment without the mark, and its chains."""
+    """The content of a table: its comment without the mark, and its chains."""
 
     comment: str
     chains: str
@@ -226,9 +226,9 @@ class Content(NamedTuple):
 
 @dataclass(frozen=True)
 class TableKind:
-    """An nftables table. Its comments have its values, as nft prints rules in a form that changes with its version.
+    """An nftables table. Its comments hold its values, as the form in which nft prints rules depends on its version.
 
-    `content` writes a value for a family of nftables; `parse` reads one from the table's comment and all that nft lists.
+    `content` writes a value for a family of nftables; `parse` reads it from the table's comment and everything that nft lists.
     """
 
     content: Callable[[Mapping[str, Value], str], Content]
@@ -266,7 +266,7 @@ table {self.family} {target} {{
 
 
 def texts(value: Value) -> list[str]:
-    """A list of texts that a kind promises; empty for anything else."""
+    """A list of texts; empty for any other value."""
     return [str(text) for text in value] if isinstance(value, (list, tuple)) else []
 
 
@@ -290,8 +290,8 @@ def _parse_masquerade(comment: str, listed: str) -> Value:
 
 
 def _publish(value: Mapping[str, Value], family: str) -> Content:
-    """`{bridge, ports}`: ports of this host that lead to a node, `tcp 8080 10.97.0.11:30080` each. Not on loopback: the answers
-    to packets from 127.0.0.1 would not come back from another machine. Nodes and pods reach the host's own port."""
+    """`{bridge, ports}`: ports of this host that lead to a node, `tcp 8080 10.97.0.11:30080` each. Not on loopback: a node cannot
+    answer packets from 127.0.0.1. Nodes and pods that use such a port reach the host itself."""
     loopback = {"ip": "127.0.0.0/8", "ip6": "::1"}[family]
     bridge = str(value["bridge"])
     rules = "".join(f"    fib daddr type local {_publishing(port)}\n" for port in texts(value["ports"]))
@@ -322,7 +322,7 @@ def _publishing(port: str) -> str:
 
 
 def _addresses(link: Mapping[str, Any]) -> str:
-    """The first of IPv4, and the first of IPv6 that is not the link's alone, less those that it has from router advertisements."""
+    """The first IPv4 and the first global IPv6 address, without those from router advertisements."""
     rows = [row for row in link.get("addr_info", []) if not row.get("dynamic")]
     of_each = (
         [row for row in rows if row["family"] == "inet"],
@@ -336,7 +336,7 @@ def netns_path(name: str) -> str:
 
 
 def mac_address(seed: str) -> str:
-    """A locally administered address that stays the same when the link is made again, so that no neighbour entry is stale."""
+    """A locally administered MAC address that stays the same when the link is made again, so that no neighbour entry is stale."""
     octets = hashlib.sha256(seed.encode()).digest()[:5]
     return ":".join(f"{octet:02x}" for octet in (0x02, *octets))
 

@@ -30,7 +30,7 @@ class NodeMount:
 
 
 def check_mounts(mounts: Iterable[NodeMount], own: Sequence[str], path: str, problems: list[BallastError]) -> None:
-    """`own`: directories with files of instances. A mount on one of these, or above it, would take it away."""
+    """`own`: directories with files of instances. A mount on one of these, or above it, would hide its content."""
     seen: dict[str, str] = {}
     for number, mount in enumerate(mounts):
         place = f"{path}[{number}]"
@@ -50,7 +50,7 @@ def check_mounts(mounts: Iterable[NodeMount], own: Sequence[str], path: str, pro
 
 
 def find_problems(mounts: Sequence[NodeMount], host: Host, path: str) -> list[BallastError]:
-    """What the host lacks of it, and places to which links of the host give another name: /var/run/x is /run/x."""
+    """Sources that the host lacks, and targets that are reserved. Symbolic links of the host are followed: /var/run/x is /run/x."""
     problems = [
         MESSAGES.error("instance-mount-missing", path=f"{path}[{number}].host", value=mount.host)
         for number, (mount, real) in enumerate(zip(mounts, follow(host, [mount.host for mount in mounts])))

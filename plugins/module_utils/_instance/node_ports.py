@@ -6,11 +6,12 @@
 
     program ── 127.0.0.1:30080 ── DNAT to the node, from the bridge's address ── bridge ── node's rules ── endpoint
 
-For that, packets from a loopback address may leave by the bridge (route_localnet), and answers to them come in by it. Without more, what
-is on the bridge could send packets to programs that listen on 127.0.0.1 alone (CVE-2020-8558): the table drops these, before any connection
-is looked up, so that an answer passes, whose address is still the bridge's there. The table is made before the setting, and removed after it.
+For that, packets from a loopback address may leave by the bridge and answers to them may arrive by it (route_localnet). Alone,
+this setting would let machines on the bridge reach programs that listen on 127.0.0.1 only (CVE-2020-8558). The table drops
+such packets before connection tracking; answers pass, as they still have the bridge's address there. The table is made
+before the setting, and removed after it.
 
-A port that a program of this host listens on stays the program's. Nothing is done for ::1, which no packet may leave a host from.
+A port that a program of this host listens on stays the program's. ::1 is not supported: no packet may leave a host from it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from .messages import MESSAGES
 from .network import CHANGED, Content, TableKind, texts
 
 LOOPBACK = "127.0.0.1"
-TABLE = "node-ports"  # of the name of the table, and its kind
+TABLE = "node-ports"  # kind of the table, and end of its name
 _SETTING = "loopback-route"
 _PORTS = re.compile(r"([0-9]{1,5})-([0-9]{1,5})", re.ASCII)
 _PROTOCOLS = ("tcp", "udp")
@@ -42,14 +43,14 @@ SPEC: dict[str, Any] = {
 
 
 def parse_range(text: str) -> Optional[tuple[int, int]]:
-    """`30000-32767`, or None for another form."""
+    """First and last port of `30000-32767`; None for text of another form."""
     match = _PORTS.fullmatch(text)
     first, last = (int(match[1]), int(match[2])) if match else (0, 0)
     return (first, last) if 0 < first <= last < 2**16 else None
 
 
 def parse_node_ports(row: Optional[Mapping[str, Any]], problems: list[BallastError]) -> str:
-    """As the kind has them, `10.97.0.11 30000-32767`; "" where none are wanted."""
+    """The form of the kind, `10.97.0.11 30000-32767`; "" when no node ports are requested."""
     if not row:
         return ""
     try:
@@ -75,7 +76,7 @@ def node_port_resources(*, lab: str, bridge: str, node_ports: str, taken: Sequen
 
 
 def find_taken(host: Host, node_ports: str) -> list[str]:
-    """What programs of this host listen on at the loopback address, `tcp 30500` each."""
+    """Ports on which programs of this host listen at the loopback address, `tcp 30500` each."""
     first, last = parse_range(node_ports.partition(" ")[2]) or (0, 0)
     servers = (("tcp", read_listeners(host, LOOPBACK)), ("udp", read_udp_servers(host, LOOPBACK)))
     taken = {
@@ -124,7 +125,7 @@ def _parse(comment: str, listed: str) -> Value:
 
 
 class LoopbackRouteKind:
-    """`{on}`: whether packets from a loopback address may leave by the link, and answers to them come in. It ends with the link."""
+    """`{on}`: whether packets from a loopback address may leave by the link, and answers arrive by it. It ends with the link."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         return {"on": True} if (ctx.host.read(_path(target)) or b"0").strip() == b"1" else ABSENT

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the parts of an instance are on its host. Pure."""
+"""Paths of an instance's parts on its host. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def services_directory(desired: InstancesRequest, instance: Instance) -> str:
 
 
 def service_target(desired: InstancesRequest, instance: Instance, name: str) -> str:
-    """Of the service's resource."""
+    """The target of the service's resource."""
     return os.path.join(services_directory(desired, instance), desired.unit(instance, name))
 
 
@@ -38,5 +38,5 @@ def containerd_directory(lab: str, instance: str) -> str:
 
 
 def service_proxy_directory(lab: str, instance: str) -> str:
-    """Of the sockets of its ballast-service-proxy. Names have no dots, so that it is no other instance's containerd_directory."""
+    """The directory of its ballast-service-proxy's sockets. Names have no dots, so no instance's containerd_directory collides."""
     return f"{containerd_directory(lab, instance)}.{SERVICE_PROXY}"

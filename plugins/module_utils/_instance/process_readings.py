@@ -25,7 +25,7 @@ from .model import BALLAST, KUBE_PROXY, Instance, InstancesRequest
 @dataclass(frozen=True)
 class NodeReading:
     ready: bool
-    reason: str  # why not ready, as observed; else ""
+    reason: str  # why it is not ready, as observed; "" when it is
     heartbeat: float = 0.0  # when the kubelet last reported, by its own clock; whole seconds of Unix time
     kubelet_version: str = ""
     container_runtime_version: str = ""
@@ -33,7 +33,7 @@ class NodeReading:
 
 
 def read_node(desired: InstancesRequest, instance: Instance, host: Host) -> NodeReading:
-    """The instance's Node, read with its kubelet's credentials, which may read no other."""
+    """The instance's Node, read with its kubelet's credentials, which may read no other Node."""
     pki = os.path.join(desired.state_dir, instance.name, "pki")
     if host.stat(f"{pki}/kubelet.crt") is None:
         return NodeReading(ready=False, reason="the instance has no credentials yet")
@@ -73,8 +73,8 @@ def _parse_node(node: dict[str, Any]) -> NodeReading:
 
 
 def read_proxy_health(instance: Instance, host: Host) -> str:
-    """Empty where the instance's proxy reports its rules in sync, else why not."""
-    # Of the service proxy, which answers 200 there only when its rules were in force once. kube-proxy has no such path.
+    """Empty when the instance's proxy reports that its rules are in sync, else the reason."""
+    # /readyz of the service proxy answers 200 only after its rules were in force once. kube-proxy has no such path.
     path = "/healthz" if instance.proxy == KUBE_PROXY else "/readyz"
     try:
         answer = host.request(f"http://{with_port(instance.primary_address, PROXY_HEALTH_PORT)}{path}", timeout=5)
@@ -84,7 +84,7 @@ def read_proxy_health(instance: Instance, host: Host) -> str:
 
 
 def read_proxy_backend(home: str, instance: Instance, host: Host) -> str:
-    """By the existing configuration: the module kube_proxy may have changed kube-proxy's mode. Without one, as requested."""
+    """From the existing configuration, as the module kube_proxy may have changed the mode. Without one, the requested backend."""
     if host.stat(os.path.join(home, "etc/service-proxy.json")) is not None:
         return BALLAST
     mode = (parse_object(host.read(os.path.join(home, "etc/kube-proxy.json"))) or {}).get("mode")

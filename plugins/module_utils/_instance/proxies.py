@@ -4,8 +4,8 @@
 
 """The proxies through which containerd pulls images: variables of its service. Pure.
 
-A proxy's URL may hold a password. So the variables are in a file that only root reads, `etc/proxies.env` of each instance, and in
-no message, record or command line. Source of the variables: golang.org/x/net/http/httpproxy.
+A proxy's URL may hold a password. So the variables are in `etc/proxies.env` of each instance, which only root can read, and
+in no message, record or command line. Source of the variables: golang.org/x/net/http/httpproxy.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def check_proxies(given: Optional[Mapping[str, Any]], problems: list[BallastErro
 
 
 def parse_proxies(given: Optional[Mapping[str, Any]]) -> Proxies:
-    """Call it where `check_proxies` has found none. A proxy on loopback is left out: a network namespace has its own loopback."""
+    """Requires that `check_proxies` found no problem. A proxy on loopback is omitted: a network namespace has its own loopback."""
     given = given or {}
     urls = [(variable, given[option]) for option, variable in _VARIABLES if given.get(option)]
     urls = [(variable, url) for variable, url in urls if not _is_on_loopback(url)]

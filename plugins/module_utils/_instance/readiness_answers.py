@@ -43,9 +43,9 @@ RUN_OPEN = "node-run-not-ended"
 
 _FREE_LEAST = 2**30  # bytes
 _INFO = "ballast.kube.kubelet_instance_info"
-_API_AWAY = "the API server does not respond"  # as read_node begins it
-# In the reason of a kubelet that cannot reach its runtime (pkg/kubelet/runtime.go and kubelet.go). "container runtime network
-# not ready" is not among them: there the runtime answers, and pods have no network.
+_API_AWAY = "the API server does not respond"  # how read_node begins it
+# Parts of the reason of a kubelet that cannot reach its runtime (pkg/kubelet/runtime.go and kubelet.go). "container runtime
+# network not ready" is none of them: there the runtime answers, and pods have no network.
 _RUNTIME = ("container runtime is down", "container runtime not ready", "container runtime status check", "PLEG")
 _MOST = 40  # lines
 Seen = tuple[str, str]  # a failure mode, and what was observed
@@ -53,10 +53,10 @@ Seen = tuple[str, str]  # a failure mode, and what was observed
 
 @dataclass(frozen=True)
 class Measured:
-    """An instance that the options name."""
+    """An instance that the options name, with measurements."""
 
     row: Mapping[str, Any]  # as the module returns it
-    proxy: str  # "" where its proxy is healthy, else why not
+    proxy: str  # "" when its proxy is healthy, else the reason
     pods: int
     memory: Use
     pids: Use
@@ -83,7 +83,7 @@ class Facts:
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
-        """Running instances that the options do not name, so that nothing was measured."""
+        """Running instances that the options do not name, so nothing was measured."""
         return tuple(name for name in self.running if name not in {node.name for node in self.measured})
 
     @property
@@ -114,7 +114,7 @@ def reading_of(facts: Facts) -> Reading:
 
 
 def _versions(facts: Facts) -> dict[str, str]:
-    """Every version in use, where instances differ."""
+    """Every version in use, as instances may differ."""
     rows = [node.row for node in facts.measured]
     versions = {
         "kubelet": {str(row["kubelet_version"]) for row in rows},
@@ -134,7 +134,7 @@ def _in_use(facts: Facts) -> Answer:
     return Answer(NO, "No kubelet has a pod.", how, figures=figures)
 
 
-# Healthy
+# Health
 
 
 _OF_HEALTH = (KUBELET_DOWN, RUNTIME_DOWN, NOT_READY, PROXY_UNWELL)
@@ -188,7 +188,7 @@ def _dependencies(facts: Facts) -> Answer:
     return Answer(YES, "The API server responds to every kubelet; binaries and bridge exist.", how)
 
 
-# Switching off, and the way back
+# Disabling, and enabling again
 
 
 def _disabling(facts: Facts) -> Answer:

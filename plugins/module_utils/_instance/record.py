@@ -7,7 +7,7 @@
 STATE_DIR/options.json            the options of the last run, without keys and proxies
 STATE_DIR/NAME/pki                the keys
 STATE_DIR/NAME/etc/proxies.env    the proxies
-STATE_DIR/NAME/kube-proxy         what ballast.kube.kube_proxy records of a change of the instance's kube-proxy
+STATE_DIR/NAME/kube-proxy         the journal of ballast.kube.kube_proxy for the instance's kube-proxy
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def options_file(desired: InstancesRequest, group: str) -> Resource:
 
 
 def read_options(host: Host, state_dir: str) -> Optional[dict[str, Any]]:
-    """None where there are none, or the file cannot be parsed."""
+    """None when there is no record, or it cannot be parsed."""
     return parse_object(host.read(_path(state_dir)))
 
 
 def desired_over_record(params: Mapping[str, Any], host: Host) -> InstancesRequest:
-    """The request, where instances keep a kube-proxy that was changed, their keys where neither `ca` nor `credentials` are given, and
-    the proxies where `proxies` is not given."""
+    """The request, in which instances keep a changed kube-proxy, their keys when neither `ca` nor `credentials` are given, and
+    their proxies when `proxies` is not given."""
     desired = desired_from_params(params, host)
     if desired.state != "present":
         return desired
@@ -56,8 +56,8 @@ def desired_over_record(params: Mapping[str, Any], host: Host) -> InstancesReque
 
 
 def _with_kube_proxy(instance: Instance, state_dir: str, host: Host) -> Instance:
-    """Only kube_proxy undoes a change that it has recorded: overwritten here, it would end at the next restart, without takeover table.
-    Until then the instance has kube-proxy, whatever is asked for."""
+    """Only kube_proxy may undo a change in its journal: if this module overwrote the files, the next restart would end the change
+    without a takeover table. Until then the instance keeps kube-proxy, whatever is requested."""
     home = os.path.join(state_dir, instance.name)
     if not host.read(journal_path(os.path.join(home, "kube-proxy"))):
         return instance
@@ -75,13 +75,13 @@ def _path(state_dir: str) -> str:
 
 
 def _read_proxies(host: Host, desired: InstancesRequest) -> Proxies:
-    """All instances have the same; one that is new has none yet."""
+    """The recorded proxies, which are the same for all instances; a new instance has none yet."""
     files = (host.read(proxies_path(desired.state_dir, instance.name)) for instance in desired.instances)
     return parse_env_file((next((data for data in files if data), b"")).decode(errors="replace"))
 
 
 def _read_keys(host: Host, state_dir: str, instance: str) -> dict[str, str]:
-    """By file name; empty where a file is missing."""
+    """The keys by file name; a missing file is an empty text."""
     names = ["ca.crt", *(name for _option, name in CREDENTIAL_FILES)]
     return {
         name: (host.read(os.path.join(state_dir, instance, "pki", name)) or b"").decode(errors="replace")
@@ -110,7 +110,7 @@ def _options(desired: InstancesRequest) -> dict[str, Any]:
 
 
 def _instance(instance: Instance) -> dict[str, Any]:
-    """Without options that are not set."""
+    """An instance as an option row, without options that are not set."""
     row = {
         "name": instance.name,
         "address": instance.address,

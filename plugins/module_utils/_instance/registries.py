@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a host's instances pull the images of a registry from: the directory `certs.d` of containerd. Pure.
+"""From where a host's instances pull the images of a registry: containerd's directory `certs.d`. Pure.
 
     CERTS_DIR/docker.io/hosts.toml     written for a mirror, or by the user
-    CERTS_DIR/localhost:5001/...       the directory bears the host of the images' names, with its port
+    CERTS_DIR/localhost:5001/...       a directory is named after the host in the images' names, with its port
 
-containerd reads the files at each pull (docs/hosts.md of its repository), so no change of them restarts it.
+containerd reads the files at each pull (docs/hosts.md of its repository), so changing them restarts nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Mirrors = tuple[tuple[str, tuple[str, ...]], ...]  # (registry, URLs)
 
 
 def check_mirrors(mirrors: Any, path: str, problems: list[BallastError]) -> None:
-    """A mapping of registries' hosts to lists of URLs, as it was written by the user."""
+    """Check a mapping from registry hosts to lists of URLs, as the user wrote it."""
     if not isinstance(mirrors, Mapping):
         problems.append(MESSAGES.error("instance-mirrors", path=path))
         return
@@ -47,7 +47,7 @@ def check_mirrors(mirrors: Any, path: str, problems: list[BallastError]) -> None
 
 
 def _check_url(url: object, path: str, problems: list[BallastError]) -> None:
-    """A password is not repeated in the message."""
+    """Messages never repeat a password."""
     if isinstance(url, str) and _USER.search(url):
         problems.append(MESSAGES.error("instance-mirror-user", path=path))
     elif not isinstance(url, str) or not _URL.fullmatch(url):
@@ -55,12 +55,12 @@ def _check_url(url: object, path: str, problems: list[BallastError]) -> None:
 
 
 def parse_mirrors(mirrors: Mapping[str, Sequence[str]]) -> Mirrors:
-    """Call it where `check_mirrors` has found none."""
+    """Requires that `check_mirrors` found no problem."""
     return tuple((registry, tuple(urls)) for registry, urls in sorted(mirrors.items()))
 
 
 def mirror_resources(certs_dir: str, mirrors: Mirrors) -> list[Resource]:
-    """The directory is there without mirrors too: files of the user lie in it."""
+    """The directory exists without mirrors too, as it holds the user's files."""
     return [
         directory(certs_dir, group=_GROUP),
         *(
@@ -75,5 +75,5 @@ def mirror_resources(certs_dir: str, mirrors: Mirrors) -> list[Resource]:
 
 
 def hosts_toml(urls: Sequence[str]) -> str:
-    """Without `server`: behind the mirrors containerd asks the registry itself."""
+    """Without the key `server`: after the mirrors containerd asks the registry itself."""
     return "\n".join(f'[host.{toml_string(url)}]\ncapabilities = ["pull", "resolve"]\n' for url in urls)

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which file names the resolvers that pods can reach.
+"""Finds the file that names resolvers which pods can reach.
 
-systemd-resolved, the default of Ubuntu and Fedora, has /etc/resolv.conf name its stub on loopback, where nothing listens in a
-network namespace. It writes the real resolvers beside it, see systemd-resolved.service(8); so do NetworkManager, see
-NetworkManager.conf(5), and dnsmasq of Debian with resolvconf(8).
+systemd-resolved, the default of Ubuntu and Fedora, makes /etc/resolv.conf name its stub on loopback, where nothing listens in a
+network namespace. It writes the real resolvers to another file, see systemd-resolved.service(8). So do NetworkManager, see
+NetworkManager.conf(5), and Debian's dnsmasq with resolvconf(8).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Optional
 
 from .._core.host.host import Host
 
-DEFAULT = "/etc/resolv.conf"  # of a kubelet, kubelet.config.k8s.io/v1beta1
+DEFAULT = "/etc/resolv.conf"  # a kubelet's default, kubelet.config.k8s.io/v1beta1
 OF_RESOLVED = "/run/systemd/resolve/resolv.conf"
 BEHIND_STUBS = (OF_RESOLVED, "/run/NetworkManager/no-stub-resolv.conf", "/run/dnsmasq/resolv.conf")
 
 
 def find_resolv_conf(host: Host) -> str:
-    """The file for pods where it is not the default; "" where that one is of use, or there is none better."""
+    """The file for pods if it is not the default; "" if the default is usable, or no other file is."""
     if _reachable(host.read(DEFAULT)):
         return ""
     return next((path for path in BEHIND_STUBS if _reachable(host.read(path))), "")

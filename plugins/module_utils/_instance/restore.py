@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Restores what a restart of a host with systemd takes away, so that its services start again.
+"""Restores what a restart of a host with systemd removes, so that its services start again.
 
     STATE_DIR/restore.json    the resources that do not survive, as the last run of the module wrote them
     STATE_DIR/restore.pyz     this package as one file, since a host boots without Ansible
-    ballast-LAB-PART-restore  the unit that runs the program with the file; services retry each second until it is done
+    ballast-LAB-PART-restore  the unit that runs the program with the file; services retry each second until it has finished
 
-Without systemd nothing starts at boot, and `state: present` does all of it.
+Without systemd nothing starts at boot, and `state: present` restores everything.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .mounts import MOUNT_KINDS
 from .network import NETWORK_KINDS
 from .node_ports import NODE_PORT_KINDS
 
-# The journal has these before the services. Slices are units, which systemd keeps; shared directories may lie in /run, a tmpfs.
+# Kinds that the journal has before the services. systemd keeps slices, which are units; shared directories may be in /run, a tmpfs.
 FORGOTTEN = (
     *("sysctl-minimum", "bridge", "masquerade", "masquerade-ipv6", "published-ports", "published-ports-ipv6"),
     *("node-ports", "loopback-route", "shared-directory", "private-directory", "run-directory"),
@@ -75,7 +75,7 @@ def restore_resources(
 
 
 def restore(host: Host, rows: Sequence[Mapping[str, Value]]) -> list[str]:
-    """Make those that are missing, in order, and return what was made."""
+    """Make the missing resources in order; return what was made."""
     made, ctx = [], Context(None, host)
     for row in rows:
         kind, target = _KINDS[str(row["kind"])], str(row["target"])
@@ -87,7 +87,7 @@ def restore(host: Host, rows: Sequence[Mapping[str, Value]]) -> list[str]:
 
 
 def main() -> None:
-    """`python3 restore.pyz restore.json`, as the unit runs it."""
+    """Run `python3 restore.pyz restore.json`, as the unit does."""
     host = LocalHost()
     for line in restore(host, parse_json(host.read(sys.argv[1]) or b"[]")):
         sys.stderr.write(f"made {line}\n")

@@ -6,7 +6,7 @@
 
 STATE_DIR/NAME/ballast-service-proxy.pyz    the program, which the instance's mount namespace shows
 /run/ballast/LAB/NAME.service-proxy         its sockets
-rules of Services in NETNS                  whose they are; a change removes those of the former program
+rules of Services in NETNS                  which proxy made them; a change of proxy removes those of the former one
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .network import is_namespace_mount, netns_path
 from .places import home_of, service_proxy_directory, service_target
 
 if TYPE_CHECKING:
-    # Ansible brings to a node what a module imports, and the program is made of that there. Nothing of it runs in here.
+    # Ansible ships a node only the imported files, and the program is built from them there. The module runs none of it.
     from .._service_proxy import main  # noqa: F401
     from .._service_proxy.deployment.installation import ServiceProxyInstallation
 
@@ -44,13 +44,13 @@ def environment(lab: str, instance: Instance) -> dict[str, str]:
 
 
 def sources() -> str:
-    """A digest of the program."""
+    """A digest of the program's sources."""
     made = _installation()
     return sources_digest(made.main, made.packages)
 
 
 def service_proxy_resources(desired: InstancesRequest, instance: Instance, *, group: str) -> list[Resource]:
-    """What its service needs; none where the instance has kube-proxy."""
+    """What the proxy's service needs; empty when the instance has kube-proxy."""
     if instance.proxy != SERVICE_PROXY:
         return []
     path, netns, made = service_proxy_directory(desired.lab, instance.name), desired.unit(instance), _installation()
@@ -63,7 +63,7 @@ def service_proxy_resources(desired: InstancesRequest, instance: Instance, *, gr
 
 
 def find_missing_packages(host: Host) -> list[BallastError]:
-    """At most one error, of what ballast-service-proxy runs on and this machine lacks."""
+    """At most one error, naming what ballast-service-proxy needs and this machine lacks."""
     installation = _installation()
     missing = installation.missing(host)
     if not missing:
@@ -73,8 +73,8 @@ def find_missing_packages(host: Host) -> list[BallastError]:
 
 
 class ServiceRulesKind:
-    """`{made_by}`, KUBE_PROXY or SERVICE_PROXY: whose rules of Services a network namespace has, by which service is there. The
-    target is its name. kube-proxy's are no resource: it finds them itself when it starts."""
+    """`{made_by}`, KUBE_PROXY or SERVICE_PROXY: which proxy made the Service rules of a network namespace, judged by its installed
+    service. The target is the namespace's name. Rules of kube-proxy are no resource: it finds them itself when it starts."""
 
     def read(self, ctx: Context[InstancesRequest], target: str) -> Value:
         if not is_namespace_mount(ctx.host, netns_path(target)):
@@ -84,14 +84,14 @@ class ServiceRulesKind:
         return {"made_by": SERVICE_PROXY if is_ours else KUBE_PROXY}
 
     def write(self, ctx: Context[InstancesRequest], target: str, after: Value, before: Value) -> None:
-        """The rules themselves are made by the service that follows; before those of a new namespace there are none."""
+        """Remove the former proxy's rules; the service that starts next makes its own. A new namespace has none to remove."""
         if fields(after)["made_by"] == KUBE_PROXY:
             self.remove(ctx, target, before)
         elif before != ABSENT:
             _run_inside(ctx, target, [f"{ctx.desired.bin_dir}/kube-proxy", "--cleanup"])
 
     def remove(self, ctx: Context[InstancesRequest], target: str, before: Value) -> None:
-        """Unless the namespace goes with them."""
+        """Remove the rules unless the namespace is removed as well."""
         instance = _find(ctx, target)
         if instance is None or instance.stopped or not is_namespace_mount(ctx.host, netns_path(target)):
             return
@@ -103,7 +103,7 @@ SERVICE_RULES_KINDS = {"service-rules": ServiceRulesKind()}
 
 
 def _find(ctx: Context[InstancesRequest], netns: str) -> Optional[Instance]:
-    """The instance that has the namespace; None where it is to go."""
+    """The instance that has the namespace; None when it is to be removed."""
     if ctx.desired.state != "present":
         return None
     return next((instance for instance in ctx.desired.instances if ctx.desired.unit(instance) == netns), None)
@@ -124,7 +124,7 @@ def _program_path(home: str) -> str:
 
 
 def _installation() -> ServiceProxyInstallation:
-    # Imported for an instance that has it: that takes as long as all other imports of this package together.
+    # Imported only for an instance that uses it: this takes as long as all other imports of this package together.
     from .._service_proxy.deployment.installation import INSTALLATION
 
     return INSTALLATION

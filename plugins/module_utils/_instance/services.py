@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The services of an instance: containerd, kubelet, and what serves its Services. Pure."""
+"""The services of an instance: containerd, kubelet, and the proxy that serves its Services. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CONTAINERD, _KUBELET = "containerd", "kubelet"
 # The garbage, relative to the live heap, at which Go collects (default 100 %). A host runs many of these, mostly idle.
 _COLLECT_EARLY = ("GOGC", "50")
 _SANDBOXES = {
-    # For rules, ports, its OOM score, and modules: kube-proxy loads those of ipvs itself.
+    # For rules, ports, its OOM score, and modules: kube-proxy itself loads those of ipvs.
     KUBE_PROXY: Sandbox(
         host=True,
         capabilities=("CAP_NET_ADMIN", "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SYS_MODULE", "CAP_SYS_RESOURCE"),
@@ -34,16 +34,16 @@ _SANDBOXES = {
 
 
 def services_of(desired: InstancesRequest, instance: Instance) -> tuple[str, ...]:
-    """Without kube-proxy where the cluster's DaemonSet runs it."""
+    """The instance's services; without kube-proxy where the cluster's DaemonSet runs it."""
     return (_CONTAINERD, _KUBELET, *([instance.proxy] if desired.kube_proxy != DAEMONSET else []))
 
 
 def services(
     desired: InstancesRequest, instance: Instance, files: Sequence[Resource], variables: Optional[Resource]
 ) -> list[Service]:
-    """Those of `files` that the proxy has, and the authority of the API server, restart it when they change, and the others restart
-    containerd and kubelet; `variables`, the file of containerd's proxies, restarts containerd alone. Keys are among the files: nobody
-    can tell from the digest which password of a proxy gives it."""
+    """The services, with the digests of the files whose change restarts them. The proxy depends on its own files among `files` and on
+    the API server's authority, containerd and kubelet on the others, containerd also on `variables`, the file of its proxies.
+    Private keys are among the files, so nobody can find a proxy's password by trying digests."""
     of_proxy = [part for part in files if _is_of(instance.proxy, part.target)]
     of_node = [part for part in files if part not in of_proxy]
     mounts = json.dumps([mount.as_value() for mount in instance.mounts], sort_keys=True) if instance.mounts else ""
@@ -62,7 +62,7 @@ def services(
     if instance.proxy == SERVICE_PROXY:
         digests[SERVICE_PROXY] = digest(digests[SERVICE_PROXY], service_proxy.sources())
     search = f"{desired.bin_dir}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    # containerd finds its shim and the OCI runtime there, and hands both variables on to its shims.
+    # containerd finds its shim and the OCI runtime in this PATH, and passes both variables on to its shims.
     go = (("PATH", search), _COLLECT_EARLY)
     own = {SERVICE_PROXY: tuple(service_proxy.environment(desired.lab, instance).items())}
     return [

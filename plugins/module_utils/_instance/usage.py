@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What instances and their host use of memory, process ids and disk. A figure that cannot be read is None."""
+"""Memory, process IDs and disk that instances and their host use. A value that cannot be read is None."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .._core.host.host import Host
 from .._core.host.tables import parse_number, parse_table, read_meminfo
 from .._core.service.cgroup import limits_in_force
 
-# Of cgroup v1 and v2: what is in use, and what memory.stat calls the part of it that the kernel takes back first.
+# For cgroup v1 and v2: the file with the usage, and the key in memory.stat of the part that the kernel reclaims first.
 _MEMORY = (("memory.usage_in_bytes", "total_inactive_file"), ("memory.current", "inactive_file"))
 
 
@@ -35,8 +35,8 @@ class Use:
 
 @dataclass(frozen=True)
 class HostUse:
-    memory: Use  # bytes; used is what is not available to a new program
-    pids: Use  # processes and threads, which share the numbers
+    memory: Use  # bytes; `used` is what new programs cannot get
+    pids: Use  # processes and threads, which share one range of numbers
     free_bytes: Optional[int]  # of the disk with the instances' files
 
 

@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The file system of an instance: what it shows of its host, and where its own writes go.
+"""The file system of an instance: what it shows of its host, and where the instance's own writes go.
 
     HOME/root            its `/`: mount points, and what is made beside them
-    HOME/changes/NAME    what it has written, removed or changed in /NAME of the host: upper and work directory of an overlay
+    HOME/changes/NAME    what it wrote, removed or changed in /NAME of the host: upper and work directory of an overlay
 
-Programs and the kernel's own file systems are the host's. Every other directory of `/` is an overlay: reads go to the host's files,
-writes stay with the instance. A bind mount rather than an overlay shows what only works, or is only current, as the host's own.
+Programs and kernel file systems are the host's. Every other directory of `/` is an overlay: reads get the host's files, writes
+stay with the instance. Where an overlay would not work or would be stale, a bind mount shows the host's own directory.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from .resolvers import BEHIND_STUBS, DEFAULT, find_resolv_conf
 
 _OF_HOST = (
     *("bin", "boot", "dev", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr"),
-)  # sockets of the host are in /run
-# Units that the host's systemd reads; this collection's own files, which programs of the host share with those of nodes.
+)  # /run has sockets of the host
+# Units that the host's systemd reads, and this collection's own files, which programs of host and nodes share.
 _SHARED = ("/etc/systemd", CONFIG_DIRECTORY, "/var/cache/ballast", "/var/lib/ballast")
 KUBELET_ROOT = "/var/lib/kubelet"
 CONTAINERD_STATE = "/run/containerd"
-# What programs of an instance have at these paths is its own.
+# Here the programs of an instance see files of the instance.
 MOUNT_POINTS = (KUBELET_ROOT, CONTAINERD_STATE, "/run/netns", "/var/lib/cni", "/var/log/containers")
-KEPT = (*(f"/{name}" for name in _OF_HOST), *_SHARED)  # shows the host's own files
+KEPT = (*(f"/{name}" for name in _OF_HOST), *_SHARED)  # paths that show the host's own files
 _DISKS = ("btrfs", "ext2", "ext3", "ext4", "f2fs", "xfs", "zfs")
 _BELOW_OVERLAYS = (*_DISKS, "overlay", "tmpfs")
-# Mounts of other programs that nobody else can use, or that a look would make. Those of the first row are not even looked at.
+# Mounts of other programs that are useless to others, or that even a look would trigger. The first group is not even looked at.
 _UNTOUCHED = ("autofs", "fuse", "nsfs")
 _OF_RUNTIMES = "overlay"
-_MADE = "X-mount.mkdir"  # the directory to mount on: also where a pod has removed it
+_MADE = "X-mount.mkdir"  # makes the mount point again if a pod has removed it
 _SECONDS = 30
 _NAME = re.compile(r"[-A-Za-z0-9._]+", re.ASCII)
-_PATH = re.compile(r"(/[-A-Za-z0-9._]+)+", re.ASCII)  # needs no quoting in options of an overlay
+_PATH = re.compile(r"(/[-A-Za-z0-9._]+)+", re.ASCII)  # needs no quoting in an overlay's options
 
 
 def is_of_host(path: str) -> bool:
@@ -93,13 +93,15 @@ def prepare(host: Host, home: str) -> list[Row]:
             else:
                 overlaid.append(name)
                 rows.append(_overlay(host, home, f"/{name}"))
-    if "etc" in overlaid and DEFAULT not in kinds:  # a link would lead that mount to a directory of the host
+    if (
+        "etc" in overlaid and DEFAULT not in kinds
+    ):  # through a symbolic link that mount would reach a directory of the host
         _link_resolvers(host, f"{_place_of(home, '/etc')}/upper/{DEFAULT.rpartition('/')[2]}")
     return [*rows, *_inner(host, home, kinds, overlaid)]
 
 
 def _link_resolvers(host: Host, path: str) -> None:
-    """containerd pulls images inside, where no stub on the host's loopback answers. A file that the instance has of its own stays."""
+    """containerd pulls images inside, where no stub resolver on the host's loopback answers. Keeps a file that the instance wrote."""
     if host.readlink(path) in BEHIND_STUBS:
         host.remove(path)
     real = find_resolv_conf(host)
@@ -108,8 +110,8 @@ def _link_resolvers(host: Host, path: str) -> None:
 
 
 def follow(host: Host, paths: Sequence[str]) -> list[str]:
-    """Where links of the host lead on the way to each of the paths. An instance has the same links, but to mount in its directory they
-    are of no use: they would lead out of it."""
+    """The paths with the host's symbolic links resolved. An instance has the same links, but a mount into its directory must not
+    follow them, as they would lead out of it."""
     if not paths:
         return []
     return host.run(["realpath", "--canonicalize-missing", "--", *paths], timeout=_SECONDS).stdout.splitlines()
@@ -118,7 +120,7 @@ def follow(host: Host, paths: Sequence[str]) -> list[str]:
 def _inner(host: Host, home: str, kinds: Mapping[str, str], overlaid: Sequence[str]) -> list[Row]:
     """Mounts below overlaid directories, which an overlay does not show; parents come first."""
     below = [target for target in kinds if target.split("/")[1] in overlaid and target.count("/") > 1]
-    left_out: list[str] = []  # with all that is below: there is no place to mount it on
+    left_out: list[str] = []  # together with everything below: these have no mount point
     rows = []
     shared = follow(host, [path for path in _SHARED if host.stat(path)])
     for target in sorted({*below, *shared}):
@@ -144,7 +146,7 @@ def _is_untouched(kind: str) -> bool:
 
 
 def _mounts(host: Host) -> dict[str, str]:
-    """By mount point the type of what is mounted there last, proc_pid_mountinfo(5)."""
+    """The filesystem type last mounted at each mount point, see proc_pid_mountinfo(5)."""
     kinds = {}
     for line in (host.read("/proc/self/mountinfo") or b"").decode(errors="replace").splitlines():
         before, _dash, after = line.partition(" - ")
@@ -159,7 +161,7 @@ def _place_of(home: str, target: str) -> str:
 
 
 def _overlay(host: Host, home: str, target: str) -> Row:
-    """The upper directory shows its own mode and owner, so it has those of the host's."""
+    """The upper directory gets the mode and owner of the host's, as an overlay shows those of its upper directory."""
     place = _place_of(home, target)
     upper, work = f"{place}/upper", f"{place}/work"
     stat = host.stat(target)
