@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a lab can be used: a pod on every node, every pod reaches every other, and a Service from every node.
+"""Checks that a lab is usable: every node runs a pod, every pod reaches every other, and every node reaches a Service.
 
-How pods are asked is in connections.py.
+connections.py has the requests between pods.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class CheckRequest:
     instances: tuple[Mapping[str, Any], ...]
     control_plane: Mapping[str, Any]
     ready_seconds: float  # deadline for the pods
-    settle_seconds: float  # deadline from there until every kube-proxy has the Service's rules
+    settle_seconds: float  # deadline after that until every kube-proxy has the Service's rules
     output: str
 
     @property
@@ -80,7 +80,7 @@ class CheckRequest:
 
     @property
     def place(self) -> str:
-        """Of the cluster, see `open_cluster`."""
+        """The place of the cluster, see `open_cluster`."""
         return os.path.join(self.lab_dir, KUBECONFIG if self.by_kubeadm else "plane")
 
     @property
@@ -128,7 +128,7 @@ def _pod_spec() -> dict[str, Any]:
                     {"name": "PROGRAM", "value": PROGRAM.replace("$(", "$$(")},  # the kubelet expands $(NAME)
                 ],
                 "ports": [{"containerPort": PORT, "protocol": "TCP"}],
-                # Of readiness it would be asked for ever: once a second on each of a hundred nodes.
+                # Not a readiness probe: the kubelet would repeat it forever, once a second on each of a hundred nodes.
                 "startupProbe": {"httpGet": {"path": "/", "port": PORT}, "periodSeconds": 1, "failureThreshold": 60},
             }
         ],
@@ -174,7 +174,7 @@ class CheckEngine(ResourceEngine[CheckRequest]):
     def __init__(self) -> None:
         self._reached: dict[str, Reached] = {}
         self._pods: Sequence[Pod] = ()
-        self._nodes: dict[str, Mapping[str, Any]] = {}  # of kubeadm, which no module of this collection reads
+        self._nodes: dict[str, Mapping[str, Any]] = {}  # of a kubeadm lab, which no module of this collection reads
         self._addons: tuple[AddonState, ...] = ()
         self._policies = 0
 
@@ -256,7 +256,7 @@ class CheckEngine(ResourceEngine[CheckRequest]):
 
 
 def read_status(ctx: Context[CheckRequest]) -> dict[str, Any]:
-    """What `lab_check_info` returns: the check, without a change; failures are shown as they are."""
+    """What `lab_check_info` returns: the check without changes, with failures as values."""
     engine = CheckEngine()
     cluster = open_cluster(ctx.host, ctx.desired.place, LAB_CHECK)
     if cluster is not None:
@@ -282,7 +282,7 @@ def _read_nodes(cluster: Cluster, host: Host) -> dict[str, Mapping[str, Any]]:
 
 
 def _wait_for_nodes(desired: CheckRequest, cluster: Cluster, host: Host, progress: Progress) -> None:
-    """kubeadm says that a node has joined before it is Ready. Pods of the check tolerate that; pods of others do not."""
+    """Wait until nodes are Ready: with kubeadm a node joins before that. The check's pods tolerate it; other pods do not."""
 
     def probe() -> Union[Ready[None], Pending]:
         try:
@@ -302,7 +302,7 @@ def _wait_for_nodes(desired: CheckRequest, cluster: Cluster, host: Host, progres
 
 
 def _wait_for_pods(desired: CheckRequest, cluster: Cluster, host: Host, progress: Progress) -> list[Pod]:
-    """One ready pod on every node."""
+    """Wait for one ready pod on every node."""
 
     def probe() -> Union[Ready[list[Pod]], Pending, Impossible]:
         return _judge_pods_now(desired, cluster, host)
@@ -315,7 +315,7 @@ def _judge_pods_now(
 ) -> Union[Ready[list[Pod]], Pending, Impossible]:
     try:
         items = cluster.reader(host, _PODS).get(_PODS, {"labelSelector": f"app={_NAME}"}).get("items", [])
-    except PeerError as error:  # an API server may be gone for a moment: another member takes over
+    except PeerError as error:  # the API server may be gone for a moment, until another member takes over
         if not is_temporary(error) and not isinstance(error, Refused):
             raise
         return Pending(error.text + (f" ({error.found})" if error.found else ""))
@@ -325,7 +325,7 @@ def _judge_pods_now(
 def judge_pods(
     items: Sequence[Mapping[str, Any]], nodes: Sequence[str], *, families: int = 1
 ) -> Union[Ready[list[Pod]], Pending, Impossible]:
-    """Whether `items`, pods as the API lists them, are ready on every one of `nodes`. Pods that end do not count."""
+    """Whether `items`, pods as the API lists them, are ready on all of `nodes`. Pods being deleted do not count."""
     ready: dict[str, Pod] = {}
     reasons: dict[str, str] = {}
     for item in items:
@@ -363,7 +363,7 @@ def _read_service(cluster: Cluster, host: Host) -> list[str]:
 def _wait_for_connections(
     desired: CheckRequest, cluster: Cluster, connections: Connections, host: Host, progress: Progress
 ) -> None:
-    """Until each pod reaches everything: the rules of a Service follow its endpoints a little later."""
+    """Wait until each pod reaches everything: the rules of a Service follow its endpoints a little later."""
 
     def probe() -> Union[Ready[None], Pending]:
         pods = _judge_pods_now(desired, cluster, host)
@@ -376,7 +376,7 @@ def _wait_for_connections(
         more = f" and {len(left) - 5} more" if len(left) > 5 else ""
         return Pending(connections.failure or f"connections from {', '.join(left[:5])}{more} fail")
 
-    # CoreDNS begins with the nodes, as the pods of the check do.
+    # CoreDNS starts together with the nodes, as do the check's pods.
     deadline = desired.ready_seconds if has_dns(desired.lab) else desired.settle_seconds
     try:
         wait(host, progress, "check", probe, deadline_seconds=deadline, interval=0.5)
@@ -387,7 +387,7 @@ def _wait_for_connections(
 def _connection_error(
     desired: CheckRequest, cluster: Cluster, connections: Connections, error: PeerError
 ) -> BallastError:
-    """Connections are counted first: where all are made, only a name is not resolved."""
+    """Failed connections come first: if all succeed, only the name does not resolve."""
     total = len(connections.pods) ** 2
     passed = sum(reached.pods + reached.service for reached in connections.reached.values())
     left = connections.unfinished[0].node
@@ -440,7 +440,7 @@ def _summary(
         name=desired.lab["name"],
         kubernetes_version=desired.lab["kubernetes_version"],
         plane_state=state,
-        # Recorded at its start: of one that does not run it says nothing.
+        # Recorded when the control plane started, so it says nothing about one that does not run.
         plane_ready_seconds=desired.control_plane.get("ready_seconds") if state == RUNNING else None,
         plane_rss_bytes=int(desired.control_plane.get("rss_bytes") or 0),
         plane_members=tuple(desired.control_plane.get("members", ())),

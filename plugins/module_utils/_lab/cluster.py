@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How a lab's modules reach its API server, and as whom.
+"""How a lab's modules reach its API server, and with which identity.
 
-With a control plane of the collection: as an identity with few rights and a certificate of minutes. With one that kubeadm made, whose authority
-lies in a virtual machine: as the administrator of the lab's kubeconfig.
+A control plane of the collection: an identity with few rights and a certificate that is valid for minutes. A control plane made by
+kubeadm, whose CA is in a virtual machine: the administrator of the lab's kubeconfig.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Cluster(Protocol):
 
     @property
     def kubeconfig(self) -> str:
-        """The administrator's, for messages."""
+        """Path of the administrator's kubeconfig, for messages."""
 
     def reader(self, host: Host, path: str) -> Api:
-        """A client that may read the object at `path`, or the list."""
+        """A client that may read the object or list at `path`."""
 
     def writer(self, host: Host, path: str) -> Api:
         """A client that may change the object at `path`."""
@@ -42,8 +42,10 @@ class Cluster(Protocol):
 class OwnCluster:
     record: Record
     identity: Identity
-    _have_rights: set[Identity] = field(default_factory=set, compare=False)  # of this run
-    # With the time at which each was made, by the host's clock.
+    _have_rights: set[Identity] = field(
+        default_factory=set, compare=False
+    )  # identities whose rights this run has ensured
+    # Each client with the time when it was made, by the host's clock.
     _clients: dict[Identity, tuple[float, Api]] = field(default_factory=dict, compare=False)
 
     @property
@@ -61,7 +63,7 @@ class OwnCluster:
         return self._client(host, writer)
 
     def _client(self, host: Host, identity: Identity) -> Api:
-        """One for half of the validity of its certificate."""
+        """The client of an identity, replaced after half of its certificate's validity."""
         made, client = self._clients.get(identity, (0.0, None))
         if client is None or not 0 <= host.now() - made < SECONDS / 2:
             made, client = host.now(), self.record.api(host, identity)
@@ -81,7 +83,7 @@ class KubeadmCluster:
 
 
 def open_cluster(host: Host, place: str, identity: Identity) -> Optional[Cluster]:
-    """`place` is the state directory of a control plane of the collection, or the path of a kubeconfig. None where it is missing."""
+    """`place` is the state directory of a control plane of the collection, or the path of a kubeconfig. None if it is missing."""
     if os.path.basename(place) == KUBECONFIG:
         return KubeadmCluster(place) if host.stat(place) is not None else None
     record = load_record(host, place)

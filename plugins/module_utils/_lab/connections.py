@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which pods of the check reach which.
+"""Which pods of the check reach each other.
 
     this host -- API server's proxy -- httpd of a pod, runs PROGRAM -- wget -- httpd of each other pod
               -- API server -- kubelet -- log of the pod
-
-Each pod serves the name of its node, so an answer also says which pod gave it. With n nodes that is one request to the API server for
-each pod, in which the pod itself makes its n connections. Its log is read once, which shows that the API server reaches its kubelet.
+Each pod serves the name of its node, so an answer also says which pod gave it. With n nodes there is one request to the API server
+per pod, in which the pod itself makes its n connections. The log of each pod is read once, which shows that the API server reaches
+its kubelet.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .._core.text.ip_families import with_port
 
 PORT = 8080
 PROGRAM_PATH = "cgi-bin/ask"
-_TOGETHER = 8  # pods that ask at once
-_PROGRAM_SECONDS = 60  # 300 targets of which none answers
-_ANSWERS_LIMIT = 2**20  # bytes, of one pod; a line has below a hundred
-# A CGI program. Its input: targets, by blanks. It answers a line `TARGET ANSWER` for each, without ANSWER where none came.
-# One wget takes them all, and ends at the first that fails; those that are left are asked on their own, 16 at once.
-# Debian 12's busybox ends `wget -T` with a segmentation fault, so limits are set from outside.
+_TOGETHER = 8  # pods that run their requests at once
+_PROGRAM_SECONDS = 60  # for 300 targets of which none answers
+_ANSWERS_LIMIT = 2**20  # bytes of one pod's answers; a line has less than a hundred
+# A CGI program. Input: targets separated by blanks. Output: a line `TARGET ANSWER` for each, without ANSWER if none came.
+# One wget takes all targets and ends at the first failure; the remaining ones are requested separately, 16 at once.
+# `wget -T` of Debian 12's busybox crashes with a segmentation fault, so `timeout` limits the time.
 PROGRAM = r"""#!/bin/sh
 printf 'Content-Type: text/plain\r\n\r\n'
 set -f
@@ -70,23 +70,23 @@ class Reached:
 
 
 class Connections:
-    """What each of `pods` reaches: the others, the Service at its addresses `service`, and it by its `names`. Each by every IP family.
-    Answers of earlier rounds stay."""
+    """What each of `pods` reaches: the other pods, the Service at its addresses `service` and by its `names`; each over every IP
+    family. Answers of earlier rounds are kept."""
 
     def __init__(self, pods: Sequence[Pod], service: Sequence[str], names: Sequence[str]) -> None:
         self.pods = pods
         self._service = [with_port(address, 80) for address in service]
         self._names = names
         self._answers: dict[Pod, dict[str, str]] = {}
-        self._failures: dict[Pod, str] = {}  # on the API server's ways to a pod and to its kubelet
+        self._failures: dict[Pod, str] = {}  # when the API server could not reach a pod or its kubelet
 
     def replace_pods(self, pods: Sequence[Pod]) -> None:
-        """Pods as they are now: a changed DaemonSet makes new ones. What the others have answered stays."""
+        """Replace the pods, as a changed DaemonSet makes new ones. Answers of unchanged pods are kept."""
         self.pods = pods
         self._failures = {pod: reason for pod, reason in self._failures.items() if pod in pods}
 
     def ask(self, api: Api, path: str) -> None:
-        """One round: each pod is queried for the pods that it did not reach yet. `path` is that of the list of pods."""
+        """One round: each pod requests the targets that it has not reached yet. `path` is that of the list of pods."""
         with ThreadPoolExecutor(max_workers=_TOGETHER) as pool:
             list(pool.map(lambda pod: self._ask(api, path, pod), self.unfinished))
 
@@ -96,12 +96,12 @@ class Connections:
 
     @property
     def reached(self) -> dict[str, Reached]:
-        """By node."""
+        """What each pod reached, by node."""
         return {pod.node: self._judge(pod) for pod in self.pods}
 
     @property
     def failure(self) -> str:
-        """Why the API server did not reach a pod, or its kubelet; "" where it reached all."""
+        """Why the API server could not reach a pod or its kubelet; "" when it reached all."""
         return next((f"{pod.name}: {reason}" for pod, reason in self._failures.items()), "")
 
     def _ask(self, api: Api, path: str, pod: Pod) -> None:
@@ -120,14 +120,14 @@ class Connections:
             self._answers[pod].update((target, answers[target]) for target in targets if target in answers)
 
     def _missing(self, pod: Pod) -> list[str]:
-        """Targets without a right answer. The pods first: the rules of a Service, and names, come later."""
+        """Targets without a correct answer. Pods first, as rules of a Service and names come later."""
         answers = self._answers.get(pod, {})
         pods = [target for other in self._others(pod) for target in other.targets if answers.get(target) != other.node]
         nodes = [pod.node for pod in self.pods]
         return pods + [target for target in (*self._service, *self._names) if answers.get(target) not in nodes]
 
     def _judge(self, pod: Pod) -> Reached:
-        """A pod counts when its own node answered, the Service, and its name, when any node did."""
+        """A pod counts as reached when its own node answered; the Service and its name when any node did."""
         missing = {*self._missing(pod)}
         return Reached(
             pods=sum(missing.isdisjoint(other.targets) for other in self._others(pod)),
@@ -140,5 +140,5 @@ class Connections:
 
 
 def parse_answers(text: str) -> dict[str, str]:
-    """By target, from lines `TARGET ANSWER`."""
+    """Answers by target, from lines `TARGET ANSWER`."""
     return {words[0]: words[1] for words in map(str.split, text.splitlines()) if len(words) == 2}

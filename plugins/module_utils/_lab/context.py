@@ -4,8 +4,8 @@
 
 """A lab as a context of the user's own kubeconfig.
 
-Cluster, user and context have the lab's name behind the mark `ballast-`. The context carries an extension that names the lab's
-directory: an entry without it is somebody else's, and is neither changed nor removed.
+Cluster, user and context are named after the lab, with the prefix `ballast-`. An extension of the context names the lab's
+directory: an entry without it belongs to somebody else, and is neither changed nor removed.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def desired_from_params(params: Mapping[str, Any]) -> ContextRequest:
 
 
 class ContextEngine(BaseEngine[ContextRequest, ContextState, Plan]):
-    """It has no journal: what it made says so itself, in a file that others write too."""
+    """Has no journal: its entries mark themselves, in a file that others write too."""
 
     def observe(self, ctx: Context[ContextRequest]) -> ContextState:
         path = ctx.desired.path
@@ -93,7 +93,7 @@ class ContextEngine(BaseEngine[ContextRequest, ContextState, Plan]):
         return {"steps": steps_as_result(plan)}
 
     def diff(self, plan: Plan) -> list[dict[str, str]]:
-        """Keys and certificates are a digest in it."""
+        """The diff has digests instead of keys and certificates."""
         return plan_diff(plan)
 
     def apply(self, plan: Plan, ctx: Context[ContextRequest]) -> Plan:
@@ -125,7 +125,7 @@ ENGINE = ContextEngine()
 
 
 def _value(document: Document, name: str) -> Value:
-    """Server and a digest of the three entries; ABSENT where there is none."""
+    """The server and a digest of the three entries; ABSENT when there are none."""
     entries = {section: _entry(document, section, name) for section in _SECTIONS}
     if not any(entries.values()):
         return ABSENT
@@ -144,7 +144,7 @@ def _extension(desired: ContextRequest) -> Document:
 
 
 def _with_lab(document: Document, desired: ContextRequest) -> Document:
-    """It becomes the current context only where there is none."""
+    """The document with the lab's entries. The context becomes the current one only if there is none."""
     source = desired.source or {}
     extensions = [_extension(desired)]
     context = {"cluster": desired.name, "user": desired.name, "extensions": extensions}
@@ -178,7 +178,7 @@ def _entry(document: Document, section: str, name: str) -> Optional[Document]:
 
 
 def _mapping(document: object, name: str) -> Document:
-    """UserError where it is no kubeconfig."""
+    """The document; UserError if it is no kubeconfig."""
     if not isinstance(document, dict) or not isinstance(document.get(_CURRENT) or "", str):
         raise MESSAGES.error("lab-context-form", path=name)
     for section in _SECTIONS:

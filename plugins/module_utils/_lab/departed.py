@@ -32,7 +32,7 @@ def refuse(host: Host, record: Record, name: str) -> None:
 
 
 def admit(host: Host, record: Record, name: str) -> None:
-    """Let a node join, also one that has left before."""
+    """Let a node join, even if it has left before."""
     refused = _read_refused(host, record)
     if name in refused:
         _write(host, record, refused - {name})

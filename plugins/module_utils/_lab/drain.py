@@ -4,7 +4,7 @@
 
 """Nodes of a lab that are drained while their programs are replaced.
 
-The journal says which they are and whether they took pods before, so that a later run ends what a killed one began.
+The journal records them, and whether they took pods before, so that a later run finishes what a killed one began.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DrainRequest:
     state_dir: str
     plane_dir: str
     kubectl: str
-    nodes: tuple[str, ...]  # that are to be drained; others of the journal take pods again
+    nodes: tuple[str, ...]  # to be drained; other nodes in the journal are uncordoned
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> DrainRequest:
@@ -60,7 +60,7 @@ class DrainRequest:
 
 
 class DrainKind:
-    """`{pods}`: how many pods a drain would still move from a node that is cordoned; ABSENT of one that takes pods. The target is
+    """`{pods}`: how many pods a drain would still move from a cordoned node; ABSENT for a node that takes pods. The target is
     `NAME PLANE_DIR`."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
@@ -73,7 +73,7 @@ class DrainKind:
         return {"pods": sum(_is_moved(pod) for pod in pods)}
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
-        """To drain. Of a node that was cordoned before, what was on it does not come back."""
+        """Drain the node. Undoing the drain of a node that was cordoned before does not bring its pods back."""
         name, plane_dir = target.split(" ")
         record = load_record(ctx.host, plane_dir)
         if record is not None and after == _DRAINED:
@@ -81,7 +81,7 @@ class DrainKind:
             drain_node(ctx, record, name)
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
-        """A kube-proxy in a pod, which a drain leaves, runs the node's former image: it is made again first."""
+        """Uncordon the node. First recreate a kube-proxy pod: a drain leaves it, so it still runs the node's former image."""
         name, plane_dir = target.split(" ")
         record = load_record(ctx.host, plane_dir)
         if record is None:
@@ -112,7 +112,7 @@ class DrainEngine(ResourceEngine[DrainRequest]):
         ]
 
     def verify(self, ctx: Context[DrainRequest]) -> list[Finding]:
-        """Nothing: a drain ends when its pods are gone, and pods that tolerate a cordoned node may come to it again."""
+        """Nothing: a drain ends when the node's pods are gone, and pods that tolerate a cordoned node may return."""
         return []
 
 
@@ -120,19 +120,19 @@ ENGINE = DrainEngine()
 
 
 def read_drained(host: Host, lab_dir: str) -> list[str]:
-    """Nodes that were drained, by a run that is at work or did not end."""
+    """Nodes drained by a run that is at work or did not finish."""
     journal = Journal(journal_path(os.path.join(lab_dir, DRAIN_DIR)), host=host, kinds=ENGINE.kinds)
     return [record.target.split(" ")[0] for record in journal.recorded]
 
 
 def _find_node(host: Host, record: Record, name: str) -> Optional[dict[str, Any]]:
-    """None where there is none. PeerError where the API does not answer: the drain of a node must not be forgotten for that."""
+    """The Node; None when it does not exist. PeerError when the API does not answer, so that a drain is not forgotten then."""
     try:
         return record.api(host, LAB_NODES).find(node_path(name))
     except Refused as error:
         if error.status != 403:
             raise
-        return None  # before its rights are made, so before the first drain
+        return None  # the identity has no rights yet, so no node was drained yet
 
 
 def _evict(api: Api, pod: Mapping[str, Any]) -> None:
@@ -141,7 +141,7 @@ def _evict(api: Api, pod: Mapping[str, Any]) -> None:
     try:
         api.create(f"/api/v1/namespaces/{own['namespace']}/pods/{own['name']}/eviction", body)
     except Refused as error:
-        if error.status != 404:  # it has gone meanwhile
+        if error.status != 404:  # it was deleted meanwhile
             raise
 
 
@@ -151,6 +151,6 @@ def _list_pods(host: Host, record: Record, node: str, **selectors: str) -> list[
 
 
 def _is_moved(pod: Mapping[str, Any]) -> bool:
-    """Not what `kubectl drain --ignore-daemonsets` leaves, and what has ended already."""
+    """Whether a drain moves the pod: `kubectl drain --ignore-daemonsets` leaves those of DaemonSets, and ended ones do not count."""
     owners = [owner["kind"] for owner in pod["metadata"].get("ownerReferences", ())]
     return "DaemonSet" not in owners and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab's record: what it should be (lab.json), and its name among the labs of this host.
+"""The lab's record, which is its desired state (lab.json), and its name among the labs of this host.
 
-Every other part is made from the record, and the journal of each part says what it made.
+Every other part is made from the record; the journal of each part says what was made.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ RESTORING = "restoring.json"  # in LAB_DIR while a restore of a snapshot is not 
 SNAPSHOTS = "snapshots"  # in LAB_DIR, and the owner of that directory
 RESULTS = (RESTORING, "summary.json", "events.jsonl", "admin.kubeconfig")
 PROGRAMS_LINK = "bin"
-# State directories of features whose objects went with the API: owner of each.
+# State directories whose recorded objects were removed with the API, and the owner of each.
 GONE_WITH_API = {"api": "nodes", "check": "check", "kube-proxy": "kube-proxy", "addons": "addons", "drain": "drain"}
 
 SPEC: dict[str, Any] = {
@@ -101,16 +101,16 @@ class LabRequest:
     lab: Optional[Lab]  # None for absent
     new_nodes: int = 0
     new_addons: tuple[str, ...] = ()
-    node_names: tuple[str, ...] = ()  # of the lab that is removed
+    node_names: tuple[str, ...] = ()  # of the lab to be removed
     archives: tuple[str, ...] = ()  # image archives of that lab
-    is_lost: bool = False  # its directory was deleted while the lab was there
+    is_lost: bool = False  # its directory was deleted, but the lab itself was not removed
     announced: tuple[str, ...] = ()  # what will be downloaded and built
     problems: tuple[BallastError, ...] = ()  # of what builds and downloads need
     versions: LabVersions = NO_VERSIONS
 
 
 def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
-    """Resolved with what this host has and what an earlier run recorded."""
+    """The request, completed with what this host has and what an earlier run recorded."""
     lab_dir = params["lab_dir"].rstrip("/") or "/"
     lost = find_lost(host, lab_dir, RECORD)
     if lost and params["state"] == "absent":
@@ -202,7 +202,7 @@ def _with_recorded(params: Mapping[str, Any], lab_dir: str, previous: Optional[L
 
 
 def _merge_sizes(params: Mapping[str, Any], previous: Optional[Lab]) -> dict[str, dict[str, str]]:
-    """Sizes that `resize` has set, in earlier runs and in this one. A topology in the options replaces all of them."""
+    """The sizes that `resize` has set, in this run and earlier ones. A topology in the options replaces all of them."""
     recorded = {} if params["topology"] else (previous or {}).get("sizes", {})
     sizes = {name: dict(size) for name, size in recorded.items()}
     known = {node["name"] for node in previous["nodes"]} if previous else set()
@@ -258,7 +258,7 @@ class LabEngine(ResourceEngine[LabRequest]):
             raise MESSAGES.error("lab-restore-unfinished", name=restored, directory=desired.state_dir)
         others = [*desired.problems, *_find_mount_problems(ctx.host, desired)]
         if desired.lab is not None and not desired.new_nodes:
-            # Nodes that are there may have to be started: their namespaces are made again.
+            # Existing nodes may have to be started, which makes their namespaces again.
             hidden = find_namespace_problems(ctx.host) if desired.lab["target"] == "host" else []
             Problems.raise_if([*try_features(ctx.host, _needs(desired)), *hidden, *others])
         elif desired.lab is not None:
@@ -294,7 +294,7 @@ class LabEngine(ResourceEngine[LabRequest]):
             super().claim(ctx)
 
     def _remove_lost(self, plan: Plan, ctx: Context[LabRequest]) -> Plan:
-        """Without a journal, which is lost: what a killed run leaves the next one finds again."""
+        """Without a journal, which is lost: the next run finds again what a killed run leaves behind."""
         for step in plan.steps:
             ctx.progress.started(step.group, f"{step.verb} {step.title}")
             self.change(step, ctx, after=step.after, before=step.before)
@@ -306,7 +306,7 @@ class LabEngine(ResourceEngine[LabRequest]):
         self._remove_lost(self.plan_steps((), State(lost, self.values(ctx, lost, ()), ())), ctx)
 
     def verify(self, ctx: Context[LabRequest]) -> list[Finding]:
-        """After a removal: what is left behind."""
+        """Findings after a removal: what is left behind."""
         desired = ctx.desired
         if desired.lab is not None or not desired.name:
             return []
@@ -340,8 +340,8 @@ ENGINE = LabEngine()
 
 
 def _remove_results(host: Host, desired: LabRequest) -> None:
-    """Remove what runs wrote for people to read. Called before the record goes, which marks the directory as a lab's, and after
-    the directory was checked; below it each directory must have its own mark, and each archive be in the record."""
+    """Remove files that runs wrote for people. Called before the record is removed, as it marks the directory as a lab's, and after
+    the directory was checked. Each directory below must have its own mark, and each archive be in the record."""
     lab_dir = desired.state_dir
     for name, kind in (*((name, "file") for name in RESULTS), (PROGRAMS_LINK, "symlink")):
         stat = host.stat(os.path.join(lab_dir, name))
@@ -362,13 +362,13 @@ def _remove_results(host: Host, desired: LabRequest) -> None:
 
 
 def read_unfinished_restore(host: Host, lab_dir: str) -> Optional[str]:
-    """The name of the snapshot; None where no restore was cut off."""
+    """The name of the snapshot; None when no restore was interrupted."""
     data = host.read(os.path.join(lab_dir, RESTORING))
     return None if data is None else str(parse_json(data)["snapshot"])
 
 
 def require_lab_directory(host: Host, lab_dir: str) -> None:
-    """HostError where it holds files of others."""
+    """HostError when the directory holds files of others."""
     try:
         require_ours(host, lab_dir, owner=LabEngine.name, record=RECORD)
     except HostError as error:
@@ -387,7 +387,7 @@ def record_path(lab_dir: str) -> str:
 
 
 def read_record(host: Host, lab_dir: str) -> Optional[Lab]:
-    """None where there is no lab."""
+    """The record; None when there is no lab."""
     data = host.read(record_path(lab_dir))
     if data is None:
         return None
@@ -401,7 +401,7 @@ def read_record(host: Host, lab_dir: str) -> Optional[Lab]:
 
 
 def read_lab(host: Host, lab_dir: str) -> dict[str, Any]:
-    """The record with what is made from it; UserError when there is no lab."""
+    """The record, with what is derived from it; UserError when there is no lab."""
     lab = read_record(host, lab_dir.rstrip("/"))
     if lab is None:
         raise no_lab(host, lab_dir)
@@ -416,21 +416,21 @@ def no_lab(host: Host, lab_dir: str) -> BallastError:
 
 
 def _needs(desired: LabRequest) -> list[Trial]:
-    """Of add-ons that come. The kernel of virtual machines is not this one."""
+    """What new add-ons need of the kernel. Not for virtual machines, which have their own kernel."""
     if desired.lab is None or desired.lab["target"] != "host":
         return []
     return [trial for name in desired.new_addons for trial in ADDONS[name].needs]
 
 
 def _find_mount_problems(host: Host, desired: LabRequest) -> list[BallastError]:
-    """The files of virtual machines are not those of this host."""
+    """Missing sources of mounts. Not for virtual machines, which have their own files."""
     if desired.lab is None or desired.lab["target"] != "host":
         return []
     return find_missing_mounts(host, desired.lab["nodes"])
 
 
 def _paths(lab: Lab) -> Iterator[Paths]:
-    """Of each IP family. The API server listens on an address of the primary one."""
+    """Paths for each IP family. The API server listens on an address of the primary one."""
     plane = lab["control_plane"]
     for gateway, pod_cidr in zip(split(lab["gateway"]), split(lab["pod_cidr"])):
         is_here = plane["address"] == gateway.partition("/")[0]
@@ -438,7 +438,7 @@ def _paths(lab: Lab) -> Iterator[Paths]:
 
 
 def _find_clashes(host: Host, lab: Lab) -> list[BallastError]:
-    """Node b-c of lab a and node c of lab a-b would be one name on this host."""
+    """Node names that clash on this host: node b-c of lab a, and node c of lab a-b."""
     units = {join_name(lab["name"], node["name"]): node["name"] for node in lab["nodes"]}
     problems = []
     for other in _read_other_labs(host, lab["lab_dir"]):
@@ -460,13 +460,13 @@ def _read_other_labs(host: Host, lab_dir: str) -> Iterator[Lab]:
 
 
 def _versions(effective: Mapping[str, Any]) -> tuple[int, ...]:
-    """Of IP that the lab has; IPv4 for a value that `parse_request` will refuse."""
+    """IP versions of the lab; IPv4 for a value that `parse_request` will refuse."""
     family = effective["ip_family"] or (effective["topology"] or {}).get("ip_family")
     return VERSIONS.get(family, VERSIONS[IPV4]) if isinstance(family, str) else VERSIONS[IPV4]
 
 
 def _read_facts(host: Host, lab_dir: str, previous: Optional[Lab], versions: Sequence[int]) -> HostFacts:
-    """`versions` are those of IP that the lab has."""
+    """`versions` are the IP versions of the lab."""
     networks = [] if previous else [*_read_routes(host, lab_dir, versions), *_read_lab_networks(host, lab_dir)]
     return HostFacts(
         cpu_millis=1000 * (os.cpu_count() or 1),
@@ -481,7 +481,7 @@ def _choose_services(host: Host, lab_dir: str, facts: HostFacts, versions: Seque
 
 
 def _read_service_networks(host: Host, lab_dir: str) -> list[Network]:
-    """Of other labs. One that a topology names may be the same: `reach_services` decides which lab the host reaches by it."""
+    """Service networks of other labs. A topology may name the same: `reach_services` decides which lab the host reaches by it."""
     return [network for lab in _read_other_labs(host, lab_dir) for network in parse_networks(lab["service_cidr"])]
 
 
@@ -495,6 +495,6 @@ def _read_routes(host: Host, lab_dir: str, versions: Sequence[int]) -> Iterator[
 
 
 def _read_lab_networks(host: Host, lab_dir: str) -> Iterator[Network]:
-    """Also of labs that are stopped, which have no routes."""
+    """Networks of other labs, also of stopped ones, which have no routes."""
     for lab in _read_other_labs(host, lab_dir):
         yield from list_networks(lab)

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which Services of a lab its host reaches: those by a route to the Service network, and node ports on the loopback address.
+"""Which Services of a lab its host can reach: by a route to the Service network, and by node ports on the loopback address.
 
-Both lead to the lab's first node, whose kube-proxy follows the cluster. A network and a node port lead to one lab only: the first
-that has them keeps them, and what another has is left out, and named in the summary.
+Both lead to the lab's first node, whose kube-proxy follows the cluster. A network or node port can lead to one lab only: the first
+lab keeps it, and the summary of another lab names what that lab does not get.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ _FIRST_NETWORK, _NEXT_NETWORKS = "10.96.0.0/16", 192  # pod networks of labs end
 
 @dataclass(frozen=True)
 class Held:
-    """What leads elsewhere already, with the words for who has it."""
+    """Networks and node ports that are in use, each with a description of the user."""
 
     networks: tuple[tuple[Network, str], ...] = ()
     node_ports: tuple[tuple[str, str], ...] = ()
 
 
 def read_held(host: Host, lab: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> Held:
-    """Of other labs, by their records, and of this host's routes but those by the lab's own bridge and those that lead nowhere."""
+    """What other labs use, by their records, and the networks of this host's routes, except routes by the lab's own bridge and those
+    that lead nowhere."""
     networks: list[tuple[Network, str]] = []
     node_ports: list[tuple[str, str]] = []
     for other in others:
@@ -56,15 +57,15 @@ def read_held(host: Host, lab: Mapping[str, Any], others: Iterable[Mapping[str, 
 
 
 def parse_route(destination: str) -> list[Network]:
-    """The network of a route, as `ip` prints it. None of a default route, also where it is in two halves, as clients of VPNs set it: a
-    lab's networks are nearer."""
+    """The network of a route as `ip` prints it. Empty for a default route, also one in two halves, as VPN clients set it: routes to a
+    lab's networks are more specific."""
     network = None if destination == "default" else ipaddress.ip_network(destination, strict=False)
     return [network] if network and network.prefixlen > 1 else []
 
 
 def reach_services(lab: Mapping[str, Any], held: Held) -> Optional[dict[str, Any]]:
-    """`networks` and `node_ports` that lead to the lab, "" for none, and `left_out`, in words. None in virtual machines, whose nodes are
-    not on the lab's bridge."""
+    """`networks` and `node_ports` that lead to the lab, "" for none, and `left_out`, in words. None for virtual machines, whose nodes
+    are not on the lab's bridge."""
     if lab["target"] != "host":
         return None
     networks, left_out = [], []
@@ -85,8 +86,8 @@ def reach_services(lab: Mapping[str, Any], held: Held) -> Optional[dict[str, Any
 
 
 def fence_services(lab: Mapping[str, Any], held: Held) -> list[str]:
-    """Service networks to which this host refuses packets, as it does not reach their Services. A node with ipvs or iptables hands on what
-    it does not serve, and it would leave this host by the default route, to any machine with that address."""
+    """Service networks to which this host refuses packets, as it does not reach their Services. A node with ipvs or iptables forwards
+    packets that it does not serve; they would leave this host by the default route, to any machine with that address."""
     if lab["target"] == "host":
         return []
     networks = lab["service_cidr"].split(",")
@@ -94,7 +95,7 @@ def fence_services(lab: Mapping[str, Any], held: Held) -> list[str]:
 
 
 def choose_service_network(used: Iterable[Network], version: int = 4) -> str:
-    """The first of that version of IP that overlaps none of those; where there is none, the first of all."""
+    """The first candidate of that IP version that overlaps no network in `used`; if all overlap, the first candidate."""
     taken = list(used)
     candidates = _candidates(version)
     free = (text for text in candidates if not any(_overlap(network, text) for network in taken))
@@ -108,7 +109,7 @@ def _candidates(version: int) -> list[str]:
 
 
 def service_routes(lab: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Rows of the option `routes` of the module instance_network: to Services that this host reaches, and what it refuses."""
+    """Rows of the option `routes` of the module instance_network: to Services that this host reaches, and to refused networks."""
     addresses = {ipaddress.ip_address(text).version: text for text in lab["nodes"][0]["address"].split(",")}
     networks = (lab.get("host_services") or {}).get("networks", ())
     return [
@@ -118,7 +119,7 @@ def service_routes(lab: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def node_port_access(lab: Mapping[str, Any]) -> Optional[dict[str, str]]:
-    """The option `node_ports` of the module instance_network. A lab of IPv6 alone has none: ::1 leads nowhere else."""
+    """The option `node_ports` of the module instance_network. None in an IPv6-only lab: ::1 cannot lead to another machine."""
     ports = (lab.get("host_services") or {}).get("node_ports", "")
     addresses = [text for text in lab["nodes"][0]["address"].split(",") if ipaddress.ip_address(text).version == 4]
     return {"address": addresses[0], "ports": ports} if ports and addresses else None

@@ -4,7 +4,7 @@
 
 """The IP families of a lab, and the networks that a topology gives it. Pure.
 
-A value of a lab's record that is of an IP family is a text with one part for each, the primary one first, as Kubernetes' flags have it:
+In a lab's record, a value for IP families is a text with one part per family, the primary one first, as in Kubernetes' flags:
 `10.128.0.0/16,fdba:11a5:0:100::/56`.
 """
 
@@ -25,7 +25,7 @@ _FORMS = {
     IPV6: "an IPv6 network such as fd00:128::/56",
     DUAL: "networks of IPv4 and of IPv6, such as 10.128.0.0/16,fd00:128::/56, or one of them",
 }
-# By the number of the family: what pods of a node get of the network of the pods.
+# By IP version: the prefix length of each node's part of the pod network.
 NODE_POD_PREFIX = {4: 24, 6: 64}
 # The longest prefixes of networks that a topology gives.
 NODES_LEAST, PODS_LEAST, NODE_PODS_LEAST = {4: 24, 6: 112}, {4: 16, 6: 56}, {4: 28, 6: 124}
@@ -52,7 +52,7 @@ def parse_family(params: Mapping[str, Any], top: Reader, faults: Faults) -> str:
 
 
 def read_networks(row: Reader, key: str, family: str, *, least: Optional[Mapping[int, int]] = None) -> Networks:
-    """Those that are given, of the lab's families, with prefixes that are not longer than `least`."""
+    """The given networks, which must be of the lab's families, with prefixes not longer than `least`."""
 
     def parse(value: Any) -> Networks:
         try:
@@ -75,7 +75,7 @@ def read_networks(row: Reader, key: str, family: str, *, least: Optional[Mapping
 
 
 def read_service_networks(top: Reader, family: str, free: str, faults: Faults) -> Networks:
-    """One for each of the lab's families: those of the topology, else those of `free`."""
+    """One network for each of the lab's families: that of the topology, else that of `free`."""
     defaults = dict(_SERVICE_CIDRS)
     defaults.update((network.version, str(network)) for network in parse_networks(free))
     networks = complete(read_networks(top, "service_cidr", family), family, defaults)
@@ -87,6 +87,6 @@ def read_service_networks(top: Reader, family: str, free: str, faults: Faults) -
 
 
 def complete(networks: Networks, family: str, defaults: Mapping[int, str]) -> Networks:
-    """With the defaults of those families that are not given."""
+    """The networks, with the defaults of missing families."""
     given: dict[int, Network] = {network.version: network for network in networks}
     return tuple(given.get(version) or parse_networks(defaults[version])[0] for version in VERSIONS[family])

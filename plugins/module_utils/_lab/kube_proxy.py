@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""kube-proxy as kubeadm has it run: one ConfigMap and one DaemonSet for all nodes.
+"""kube-proxy as kubeadm runs it: one ConfigMap and one DaemonSet for all nodes.
 
-Source of the objects: kubeadm, cmd/kubeadm/app/phases/addons/proxy, and what it leaves in a cluster.
+Source of the objects: kubeadm, cmd/kubeadm/app/phases/addons/proxy, and the objects that it creates in a cluster.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ ENGINE = KubeProxyEngine()
 
 
 def manifests(desired: LabKubeProxyRequest) -> dict[str, dict[str, Any]]:
-    """By the path of each object. JSON is written where YAML is read."""
+    """The objects by path. JSON is written where YAML is read."""
     namespaced = f"namespaces/{NAMESPACE}"
     metadata = {"name": NAME, "labels": _LABELS}
     return {
@@ -119,7 +119,7 @@ def _config(desired: LabKubeProxyRequest) -> dict[str, Any]:
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
-        # Without a default of IPv4 where there is IPv6. A change of this text restarts kube-proxy on all nodes.
+        # Without an IPv4 default where there is IPv6. A change of this text restarts kube-proxy on all nodes.
         **({} if any(map(is_ipv6, split(desired.cluster_cidr))) else {"bindAddress": "0.0.0.0"}),
         "clientConnection": {"kubeconfig": f"{_HOME}/kubeconfig.conf"},
         "clusterCIDR": desired.cluster_cidr,

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a lab of `bootstrap: kubeadm` is made from: images by the names that kubeadm asks for, and the files of each machine. Pure.
+"""The parts of a lab with `bootstrap: kubeadm`: images by the names that kubeadm uses, and the files of each machine. Pure.
 
-A machine is what kubeadm's installation guide describes: containerd and kubelet as systemd units, kubeadm's drop-in for the kubelet,
-CNI plugins in /opt/cni/bin. Pods of a node are connected by the plugin `ptp`, and nodes by routes of the host, as in every lab: that
-needs no further program and no pod before the first pod, and kube-proxy's rules see both directions of each packet.
+A machine is set up as kubeadm's installation guide says: containerd and kubelet as systemd units, kubeadm's drop-in for the kubelet,
+CNI plugins in /opt/cni/bin. The plugin `ptp` connects the pods of a node, and routes of the host connect the nodes, as in every lab.
+That needs no further program and no pod before the first pod, and kube-proxy's rules see both directions of each packet.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ CONFIG = "/etc/kubernetes-lab/kubeadm.yaml"
 PATCHES = "/etc/kubernetes-lab/patches"
 SOCKET = "unix:///run/containerd/containerd.sock"
 _API = "kubeadm.k8s.io/v1beta4"
-# kubeadm asks for it by this name, which is a constant of its releases 1.36 and 1.37.
+# The image name of pause in kubeadm, a constant of its releases 1.36 and 1.37.
 _PAUSE = f"{REPOSITORY}/pause:3.10.2"
-# Some minutes more than kubeadm's own: the processors of a machine that builds and tests are shared.
+# Some minutes longer than kubeadm's defaults, as other work shares the processors of a machine that builds and tests.
 _TIMEOUTS = dict.fromkeys(
     ("controlPlaneComponentHealthCheck", "etcdAPICall", "kubeletHealthCheck", "kubernetesAPICall", "tlsBootstrap"),
     "10m0s",
@@ -44,12 +44,12 @@ _IGNORED = ("NumCPU", "SystemVerification")
 
 
 def kubeadm_parts(lab: Lab) -> dict[str, Any]:
-    """What the playbooks need of it.
+    """What the playbooks need for kubeadm.
 
-    `images`: by archive, the preset and full name of each image. `families`: of programs, beside those of every lab. `upgrade`:
-    null, or the version that kubeadm can upgrade to, with its `images`, and where the machines have those and its programs.
-    `first`: the machine of the control plane. `script`: the path of what runs kubeadm on a machine. `machines`: by name, the
-    `script`'s text, and `prepared`, the file that says that it has prepared the machine.
+    `images`: for each archive, the preset and full name of each image. `families`: of binaries, besides those of every lab. `upgrade`:
+    null, or the version that kubeadm can upgrade to, its `images`, and the paths of these and its binaries on the machines.
+    `first`: the control plane's machine. `script`: the path of the script that runs kubeadm on a machine. `machines`: by name, the
+    text of `script`, and `prepared`, the file that says that the script has prepared the machine.
     """
     first = lab["nodes"][0]["name"]
     scripts = {node["name"]: _script(lab, node, is_first=node["name"] == first) for node in lab["nodes"]}
@@ -92,7 +92,7 @@ def _control_plane_images(lab: Lab) -> dict[str, str]:
 
 
 def _node_images(lab: Lab) -> dict[str, str]:
-    """Those of a node, and busybox, which the check of a lab runs under its own name."""
+    """The images of a node, and busybox, which the lab's check runs under its own name."""
     return {
         "kube-proxy": f"{REPOSITORY}/kube-proxy:v{lab['kubernetes_version']}",
         "coredns": f"{REPOSITORY}/coredns:{_coredns_version(lab)}",
@@ -102,11 +102,11 @@ def _node_images(lab: Lab) -> dict[str, str]:
 
 
 def machine_files(lab: Lab, node: Mapping[str, Any]) -> dict[str, str]:
-    """By path, the text of each file that a node has before kubeadm runs."""
+    """The text of each file that a node has before kubeadm runs, by path."""
     texts = {
         "/etc/modules-load.d/kubernetes.conf": "overlay\nip_vs\nip_vs_rr\nip_vs_wrr\nip_vs_sh\nnf_conntrack\n",
         "/etc/sysctl.d/kubernetes.conf": "net.ipv4.ip_forward = 1\n",
-        # CoreDNS forwards to it. The host answers no queries: names outside the cluster do not resolve.
+        # CoreDNS forwards to this resolver. The host answers no queries, so names outside the cluster do not resolve.
         "/etc/resolv.conf": f"nameserver {lab['gateway'].partition('/')[0]}\n",
         "/etc/crictl.yaml": f"runtime-endpoint: {SOCKET}\n",
         "/etc/containerd/config.toml": _CONTAINERD_CONFIG,
@@ -123,13 +123,13 @@ def machine_files(lab: Lab, node: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _patient(name: str) -> str:
-    """A patch of a static pod: a kubelet that is answered late by a busy machine must not end the control plane."""
+    """A patch of a static pod: late answers on a busy machine must not end the control plane."""
     probe = {"timeoutSeconds": 60, "failureThreshold": 30}
     return json.dumps({"spec": {"containers": [{"name": name, "livenessProbe": probe, "startupProbe": probe}]}}) + "\n"
 
 
 def _script(lab: Lab, node: Mapping[str, Any], *, is_first: bool) -> str:
-    """One file for all that a machine needs, as each file that Ansible writes takes two seconds there."""
+    """One script for everything that a machine needs, as Ansible takes two seconds to write each file there."""
     archives = [*(["control-plane"] if is_first else []), "nodes"]
     return _SCRIPT.format(
         log=f"{STATE_DIR}/nodes/{node['name']}/log",
@@ -148,7 +148,7 @@ def _script(lab: Lab, node: Mapping[str, Any], *, is_first: bool) -> str:
 
 
 def _config(lab: Lab, node: Mapping[str, Any]) -> str:
-    """JSON documents, which are YAML."""
+    """kubeadm's configuration as JSON documents, which are YAML."""
     version = f"v{lab['kubernetes_version']}"
     documents: list[dict[str, Any]] = [
         {
@@ -170,9 +170,9 @@ def _config(lab: Lab, node: Mapping[str, Any]) -> str:
             "kubernetesVersion": version,
             "imageRepository": REPOSITORY,
             "networking": {"podSubnet": lab["pod_cidr"], "serviceSubnet": lab["service_cidr"]},
-            # There is one of each, and a busy processor: a lease that is not renewed in time would end them.
+            # Single instances on a busy processor: they would exit when they cannot renew a lease in time.
             **{name: {"extraArgs": [{"name": "leader-elect", "value": "false"}]} for name in _LEADERS},
-            # The versions that the lab builds, not those that kubeadm has by default.
+            # The versions that the lab builds, not kubeadm's defaults.
             "dns": {"imageTag": _coredns_version(lab)},
             "etcd": {
                 "local": {
@@ -205,8 +205,8 @@ def _cni(lab: Lab, node: Mapping[str, Any]) -> str:
     return json.dumps({"cniVersion": "1.0.0", "name": lab["name"], "plugins": plugins}, indent=2) + "\n"
 
 
-# Before /usr/bin in PATH. The job that an upgrade begins with asks the image pause for its version, which catatonit does not tell.
-# `kubeadm upgrade` forgets the patches that `kubeadm init` was given.
+# Comes before /usr/bin in PATH. The job that begins an upgrade runs the image pause and expects its version, which catatonit does
+# not print. `kubeadm upgrade` forgets the patches that `kubeadm init` got.
 _UPGRADES = """#!/bin/sh
 # kubeadm of the lab: an upgrade passes over checks that this lab cannot pass, and keeps the lab's patches.
 case "${{1-}} ${{2-}} ${{3-}}" in
@@ -319,7 +319,7 @@ StartLimitIntervalSec=0
 WantedBy=multi-user.target
 """
 
-# The variables, files and flags are those that kubeadm's page about the kubelet names.
+# Variables, files and flags as kubeadm's page about the kubelet names them.
 _KUBELET_DROP_IN = """[Service]
 Environment="KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf"
 Environment="KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml"

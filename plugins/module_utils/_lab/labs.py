@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The labs of this host, with what their API servers say of them now."""
+"""The labs of this host, with the present answers of their API servers."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _NONE = "this host has no lab. Create one: ansible-playbook ballast.kube.lab_up"
 
 
 def read_labs(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
-    """`labs`, by name, and `ballast_summary`, the same for people. Control planes that are no labs are left out."""
+    """`labs`, sorted by name, and `ballast_summary`, the same for people. Control planes without a lab are left out."""
     rows = [_read_lab(host, name, directory) for name, directory in list_directories(host)]
     labs = [row for row in rows if row]
     return {"labs": labs, "ballast_summary": _format(labs)}
 
 
 def _read_lab(host: Host, name: str, directory: str) -> dict[str, Any]:
-    """Empty for a control plane of its own, which the list of names has too."""
+    """The row of a lab; empty for a control plane without a lab, which the list of names also has."""
     row: dict[str, Any] = {"name": name, "lab_dir": directory, "kubernetes_version": "", "nodes": 0, "ready": 0}
     try:
         record = read_record(host, directory)

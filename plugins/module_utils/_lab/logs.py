@@ -4,7 +4,7 @@
 
 """Collects a lab's diagnostics into one archive: events, logs, consoles, API objects, network state.
 
-It holds only what belongs to the lab: the logs of its own services, named for the nodes and machines of its record, and the
+The archive holds only what belongs to the lab: the logs of its own services, named for the nodes and machines of its record, and the
 processes of those services by their cgroups. Each entry is bounded and redacted.
 """
 
@@ -35,7 +35,7 @@ from .._core.text.redaction import redact, redact_argv, redact_json
 from .._instance.model import KUBE_PROXY, SERVICE_PROXY
 from .engine import LOGS, RECORD, LabEngine, read_record
 
-_LOG_BYTES = 4 * 2**20  # the end of each log, and of what a command prints
+_LOG_BYTES = 4 * 2**20  # the end of each log and of each command's output
 _ALL_BYTES = 128 * 2**20
 _API_BYTES = 16 * 2**20  # of one list of objects
 _SECONDS = 30
@@ -44,7 +44,7 @@ _COMPONENTS = (
     *("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"),
     *("generic-apiserver", "hyper-mini", "aggregation"),
 )
-# Of a control plane with several members too; not each of them exists.
+# Including a control plane with several members; not all of them exist.
 _PROCESSES = (
     *(
         f"{component}{end}"
@@ -54,7 +54,7 @@ _PROCESSES = (
     LOAD_BALANCER,
 )
 _SERVICES = ("containerd", "kubelet", KUBE_PROXY, SERVICE_PROXY)  # a node has one of the last two
-# Below the directory of a node, beside the logs of its services.
+# In a node's directory, besides the logs of its services.
 _NODE_LOGS = (
     "sv/supervisor.log",
     "kube-proxy/events.jsonl",
@@ -89,13 +89,13 @@ class Entry:
 
 
 def collect(host: Host, lab_dir: str) -> str:
-    """Write the archive and return its path; empty where there is no lab. It names what could not be read."""
+    """Write the archive and return its path; empty when there is no lab. The archive names what could not be read."""
     lab_dir = lab_dir.rstrip("/")
     try:
         if require_ours(host, lab_dir, owner=LabEngine.name, record=RECORD) not in (OURS, OF_JOURNAL):
             return ""
     except HostError:
-        return ""  # files of others: none is copied
+        return ""  # files of others: nothing is copied
     directory = os.path.join(lab_dir, LOGS)
     if host.stat(directory) is None:
         make_marked_directory(host, directory, mode=0o700)
@@ -115,7 +115,7 @@ def collect(host: Host, lab_dir: str) -> str:
 
 
 def _choose_name(host: Host, directory: str) -> str:
-    """Each archive has a name of its own, also two of one second."""
+    """A name for a new archive; two archives of one second get different names."""
     name = f"lab-{time.strftime('%Y%m%d-%H%M%S', time.gmtime(host.now()))}"
     taken, number = set(host.listdir(directory)), 1
     while f"{name}.tar.gz" in taken:
@@ -141,7 +141,7 @@ def _collect_entries(host: Host, lab_dir: str) -> Iterator[Entry]:
     yield _run_command(host, "host/kernel", ("dmesg",))
     yield Entry("host/processes.txt", _list_processes(host, str(lab.get("name", "")), nodes))
     for node in lab["nodes"]:
-        # A node of kubeadm is a whole virtual machine.
+        # A kubeadm node is a whole virtual machine.
         if "netns" in node and host.stat(node["netns"]):
             enter = ("nsenter", f"--net={node['netns']}", "--")
             netns = join_name(lab["name"], node["name"])
@@ -149,12 +149,12 @@ def _collect_entries(host: Host, lab_dir: str) -> Iterator[Entry]:
 
 
 def _list_names(host: Host, directory: str) -> list[str]:
-    """Names of nodes or machines, which have a directory each."""
+    """Names of nodes or machines, each of which has a directory."""
     return [name for name in host.listdir(directory) if is_name(name)]
 
 
 def _list_log_names(host: Host, lab_dir: str, nodes: list[str], machines: list[str]) -> Iterator[str]:
-    """Paths below the lab's directory; not each of them exists."""
+    """Paths below the lab's directory; not all of them exist."""
     yield from _FILES
     yield from (f"plane/log/{process}.log" for process in _PROCESSES)
     yield "plane/sv/supervisor.log"
@@ -167,7 +167,7 @@ def _list_log_names(host: Host, lab_dir: str, nodes: list[str], machines: list[s
 
 
 def _list_pod_logs(host: Host, lab_dir: str, place: str) -> list[str]:
-    """As a kubelet lays them: pods/NAMESPACE_POD_UID/CONTAINER/0.log."""
+    """Paths of pod logs, in the kubelet's layout: pods/NAMESPACE_POD_UID/CONTAINER/0.log."""
     logs, open_ = [], [place]
     for depth in range(3):
         below = [f"{at}/{name}" for at in open_ for name in host.listdir(os.path.join(lab_dir, at))]
@@ -207,7 +207,7 @@ def _read_api(host: Host, lab_dir: str) -> Iterator[Entry]:
             body = record.ask(host, path, identity=LAB_LOGS).body
         except BallastError as error:
             yield Entry(f"api/{name}.missing", str(error))
-            return  # the others would wait as long, for the same answer
+            return  # the other requests would wait as long and fail alike
         yield Entry(f"api/{name}", _redact_objects(body))
 
 
@@ -225,7 +225,7 @@ def _redact_objects(body: bytes) -> str:
 
 
 def _list_processes(host: Host, lab: str, nodes: list[str]) -> str:
-    """The lab's own services, each by its cgroup; neither pods nor anything else of this machine."""
+    """The lab's own services, each by its cgroup; no pods, and nothing else of this machine."""
     services = [
         (join_name(lab, node), join_name(lab, node, service), service) for node in nodes for service in _SERVICES
     ]

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A lab whose directory was deleted while it was there, and with it the journals of its parts.
+"""A lab whose directory, with the journals of its parts, was deleted while the lab existed.
 
-The list of labs, which only root can write, still has its name and its directory. What that name begins is the lab's: no other lab
-gets the name, and none is made where something of that name is there already. So a removal finds the lab's resources by the name,
-and its programs by the paths in its directory that they serve.
+The list of labs, which only root can write, still has its name and directory. Everything whose name begins with the lab's belongs to
+it: no other lab gets the name, and no lab is made while something with that prefix exists. So a removal finds the lab's resources
+by name, and its processes by the paths in its directory that they use.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ _SUPERVISORS = ("runsvdir", "runsv")
 
 
 def find_lost(host: Host, lab_dir: str, record: str) -> str:
-    """The name that the list of labs has for a directory without `record` and without a journal; "" where none is lost."""
+    """The lab's name, if the list has the directory, which lacks `record` and a journal; "" if no lab is lost."""
     name = find_registered_name(host, lab_dir)
     kept = [path for path in (os.path.join(lab_dir, record), journal_path(lab_dir)) if host.stat(path) is not None]
     return "" if kept else name
 
 
 def lost_resources(host: Host, name: str, lab_dir: str) -> tuple[Recorded, ...]:
-    """In the order of making, so that a removal ends its programs first and gives its name free last."""
+    """In the order of creation, so that a removal ends the lab's processes first and releases its name last."""
     rows = [
         *((part.kind, part.target, part.title) for part in registration(name, lab_dir, group="", title=f"name {name}")),
         *_uses_of_directories(lab_dir),
@@ -98,9 +98,9 @@ def lost_resources(host: Host, name: str, lab_dir: str) -> tuple[Recorded, ...]:
 def remaining_resources(
     host: Host, name: str, lab_dir: str, nodes: Collection[str], listed: Collection[tuple[str, str]]
 ) -> tuple[Recorded, ...]:
-    """Of a lab whose parts were removed, and whose record was not: what is left of parts whose directories, and with them their journals,
-    were deleted while they were there; without what is `listed` in the record's own journal. Nothing where a part has its journal: that
-    part is to be removed first."""
+    """What is left of a lab whose parts were removed, but not its record: resources of parts whose directories, with their journals, were
+    deleted before. Without resources `listed` in the record's own journal. Empty while a part has its journal: that part must be
+    removed first."""
     if any(host.stat(journal_path(f"{lab_dir}{holder}")) is not None for holder in _HOLDERS if holder):
         return ()
     leftovers = list_leftovers(host, name=name, directory=lab_dir, nodes=nodes)
@@ -123,7 +123,7 @@ def _uses_of_settings(host: Host, lab_dir: str) -> Iterator[tuple[str, str, str]
 
 
 def _mount_namespaces(host: Host, name: str) -> Iterator[str]:
-    """Also those that a killed run left half made, without which the directory cannot be unmounted."""
+    """Also namespaces that a killed run left incomplete: while they exist, the directory cannot be unmounted."""
     for entry in host.listdir(run_directory(name)):
         path = os.path.join(run_directory(name), entry.removesuffix(".new"))
         if path.endswith(".mnt"):
@@ -131,7 +131,7 @@ def _mount_namespaces(host: Host, name: str) -> Iterator[str]:
 
 
 def _links(host: Host, name: str) -> Iterator[str]:
-    """The bridge, and what is on it: taps, and the host's ends of veth pairs, whose names may be too long for the lab's."""
+    """The bridge and what is attached: taps, and the host's ends of veth pairs, whose names may be too long to begin with the lab's."""
     links = ip_json(host, "link", "show") or []
     bridges = {row["ifname"] for row in links if is_named_after(host, name, row["ifname"])}
     yield from sorted(bridges)
@@ -150,7 +150,7 @@ def _cgroups(host: Host, name: str) -> Iterator[str]:
 
 
 def _units(host: Host, name: str, lab_dir: str) -> Iterator[str]:
-    """Units of systemd that bear the lab's name and work in its directory."""
+    """systemd units that are named after the lab and work in its directory."""
     for entry in host.listdir(UNIT_DIRECTORY) if host.is_systemd() else ():
         path = os.path.join(UNIT_DIRECTORY, entry)
         is_named = entry.endswith(".service") and is_named_after(host, name, entry)
@@ -159,7 +159,7 @@ def _units(host: Host, name: str, lab_dir: str) -> Iterator[str]:
 
 
 def _programs(host: Host, name: str, lab_dir: str) -> list[tuple[str, str]]:
-    """Supervisors, which nobody is to start again, last; what they supervise ends with its cgroup."""
+    """Supervisors come last, since nobody is to start them again; what they supervise ends with its cgroup."""
     places = tuple(os.path.join(lab_dir, part, "") for part in PARTS)
     rows_by_program: dict[str, list[tuple[str, str]]] = {"": [], **{word: [] for word in reversed(_SUPERVISORS)}}
     for process in list_processes(host):
@@ -171,7 +171,7 @@ def _programs(host: Host, name: str, lab_dir: str) -> list[tuple[str, str]]:
 
 
 def _kind_of(host: Host, name: str, process: Process, places: tuple[str, ...]) -> Any:
-    """Which supervisor of the lab it is; "" for the process of a virtual machine; None where it is none of them."""
+    """The kind of supervisor if it is one of the lab's; "" for the process of a virtual machine; None for any other process."""
     if is_of(process, OWN_UIDS):
         return "" if _names_path(read_command(host, process.id), places) else None
     if not is_of_root(process):
@@ -180,7 +180,7 @@ def _kind_of(host: Host, name: str, process: Process, places: tuple[str, ...]) -
     called = os.path.basename(words[0]) if words else ""
     if called == "runsvdir" and words[-1].startswith(places):
         return called
-    # Its directory may have been moved, and with it the place where it works.
+    # The lab's directory may have been moved, and with it the supervisor's working directory.
     return called if called == "runsv" and is_named_after(host, name, words[-1]) else None
 
 
@@ -189,14 +189,14 @@ def _names_path(words: Iterable[str], places: tuple[str, ...]) -> bool:
 
 
 class _Removable:
-    """What is only read and removed."""
+    """A resource that is only read and removed."""
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         """Never called: nothing lost is made again."""
 
 
 class LostProcessKind(_Removable):
-    """`PID START`."""
+    """`PID START`: a process by its ID and start time."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         process_id = _process_id(target)
@@ -211,7 +211,7 @@ class LostProcessKind(_Removable):
 
 
 class LostUnitKind(_Removable):
-    """A unit file of systemd."""
+    """A systemd unit file."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         return ABSENT if ctx.host.stat(target) is None else {}
@@ -230,7 +230,7 @@ class LostLinkKind(_Removable):
         return {} if ip_json(ctx.host, "link", "show", "dev", target) else ABSENT
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
-        if self.read(ctx, target) != ABSENT:  # the end of a veth pair goes with its namespace
+        if self.read(ctx, target) != ABSENT:  # one end of a veth pair is removed with its namespace
             ctx.host.run(["ip", "link", "del", target], timeout=_KILL_SECONDS, check=False)
 
 
@@ -245,7 +245,7 @@ class LostSupervisorsKind(_Removable):
 
 
 class LostPartKind(_Removable):
-    """A part's directory, made again by programs that went on writing."""
+    """The directory of a part, which programs that were still writing made again."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         stat = ctx.host.stat(target)
@@ -257,7 +257,7 @@ class LostPartKind(_Removable):
 
 
 class LostPlaceKind(_Removable):
-    """The directory of the lab. What else is in it by now is not the lab's, and stays."""
+    """The directory of the lab. Files that are not the lab's stay."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         return LostPartKind().read(ctx, target)

@@ -32,12 +32,15 @@ class ManifestKind:
     """The manifest as we applied it, which an annotation of the object keeps. The target is `PLACE PATH`, see `open_cluster`.
 
     The object itself differs: the API server fills in defaults that change with its version, and others may change it.
-    `identity` applies it.
+    `identity` applies the manifest.
     """
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
-        self._opened: tuple[Optional[Context[Any]], dict[str, Cluster]] = (None, {})  # in one run, by place
+        self._opened: tuple[Optional[Context[Any]], dict[str, Cluster]] = (
+            None,
+            {},
+        )  # clusters of the present run by place
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         place, path = target.split(" ")
@@ -67,7 +70,7 @@ class ManifestKind:
             try:
                 writer.apply(path, body)
             except Refused as error:
-                if error.id != "core-api-absent":  # as for a moment after the definition of its resource was made
+                if error.id != "core-api-absent":  # as for a moment after its CRD was created
                     raise
                 return Pending(error.found or error.text)
             return Ready(None)
@@ -86,7 +89,7 @@ class ManifestKind:
                 writer.delete(path)
 
     def _cluster(self, ctx: Context[Any], place: str) -> Optional[Cluster]:
-        """One for all objects of a run: it has one certificate, and makes sure of its rights once."""
+        """One cluster for all objects of a run: it gets one certificate, and ensures its rights once."""
         run, clusters = self._opened
         if run is not ctx:
             self._opened = (ctx, clusters := {})
@@ -105,7 +108,7 @@ def manifest_kinds(identity: Identity) -> dict[str, Kind]:
 def manifest_resources(
     place: str, manifests: Mapping[str, Mapping[str, Any]], *, group: str, kinds: Mapping[str, str] = NOTHING
 ) -> list[Resource]:
-    """`manifests` by the path of each object; so are `kinds`, of those that are of another kind."""
+    """`manifests` by object path; `kinds` has the kind of resource for objects that are no plain manifests, also by path."""
     return [
         Resource(
             kind=kinds.get(path, "manifest"),

@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The networks of a lab: those that are asked for, else the first that are free on this host. Pure.
+"""The networks of a lab: the requested ones, else the first that are free on this host. Pure.
 
     lab k       node network 10.97.k.0/24 and fdba:11a5:k::/64          the bridge of this host has .1 and ::1; instances from .11 and ::b
                 pod network 10.(128+k).0.0/16 and fdba:11a5:k:100::/56  a /24 and a /64 for each node
     machine j   10.98.k.(16j)/28 for the instances inside it; its own bridge has the first address
 
-k is the first for which none of these overlaps a network of this host or of another lab. fdba:11a5::/32 is of the unique local
+k is the first number for which none of these overlaps a network of this host or another lab. fdba:11a5::/32 is in the unique local
 addresses (RFC 4193).
 """
 
@@ -26,7 +26,7 @@ from .topology import TopologyRequest
 
 _LABS_MAX = 64
 _TRIED = {4: "10.97.0.0/18, 10.98.0.0/18 and 10.128.0.0/10", 6: "fdba:11a5::/42"}
-_NO_MACHINES = ipaddress.IPv4Network("10.98.0.0/24")  # of a lab on this host: nothing is made of it
+_NO_MACHINES = ipaddress.IPv4Network("10.98.0.0/24")  # a placeholder for a lab on this host, which has no machines
 
 
 class LabNetworks(NamedTuple):
@@ -38,7 +38,7 @@ class LabNetworks(NamedTuple):
 def choose_networks(
     request: TopologyRequest, previous: Optional[Mapping[str, Any]], in_use: Sequence[Network]
 ) -> LabNetworks:
-    """What an earlier run recorded is kept."""
+    """The lab's networks. Those that an earlier run recorded are kept."""
     if previous is not None:
         return _read_recorded(previous)
     given = [
@@ -89,14 +89,14 @@ def find_overlaps(network: Network, others: Iterable[Network]) -> list[Network]:
 
 
 class PodNetworks:
-    """Gives each node a part of each of the lab's pod networks that nobody has yet."""
+    """Gives each node an unused part of each of the lab's pod networks."""
 
     def __init__(self, networks: Networks, used: Iterable[Network]) -> None:
         self._used = list(used)
         self._free = {whole.version: _node_parts(whole) for whole in networks}
 
     def take(self, given: Networks) -> Optional[Networks]:
-        """`given`, and of each family that it lacks a free one. None where there is none left."""
+        """`given`, completed with a free network for each missing family. None when no network is free."""
         chosen = {network.version: network for network in given}
         for version, free in self._free.items():
             if version not in chosen:
@@ -109,7 +109,7 @@ class PodNetworks:
 
 
 def _node_parts(whole: Network) -> Iterator[Network]:
-    """Without the first, which has the address of the whole network."""
+    """All parts but the first, which has the address of the whole network."""
     parts = whole.subnets(new_prefix=NODE_POD_PREFIX[whole.version])
     return (part for part in parts if part.network_address != whole.network_address)
 
@@ -132,13 +132,13 @@ def check_pod_networks(
 
 
 def list_networks(lab: Mapping[str, Any]) -> list[Network]:
-    """Those of a lab's record that this host has a route to, or would have."""
+    """The networks of a lab's record to which this host has a route, or would have one."""
     inside = [interface.network for host in lab["hosts"] for interface in parse_interfaces(host["gateway"])]
     return [*parse_networks(lab["node_cidr"]), *parse_networks(lab["pod_cidr"]), *inside]
 
 
 def lies_in(network: str, larger: str) -> bool:
-    """Of one IP family, in one of those that `larger` has."""
+    """Whether `network` is part of one of the networks in `larger`, of its IP family."""
     return any(_is_part(part, whole) for part in parse_networks(network) for whole in parse_networks(larger))
 
 
@@ -147,6 +147,6 @@ def _is_part(part: Network, whole: Network) -> bool:
 
 
 def pods_apart(lab: Mapping[str, Any]) -> list[str]:
-    """Networks of nodes' pods that are not in the lab's pod networks."""
+    """Pod networks of nodes that are outside the lab's pod networks."""
     networks = [network for node in lab["nodes"] for network in split(node["pod_cidr"])]
     return [network for network in networks if not lies_in(network, lab["pod_cidr"])]

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Node objects of a lab: sets labels and taints of the topology, and drains a node before it leaves.
+"""Node objects of a lab: sets labels and taints of the topology, and drains a node before it is removed.
 
-A kubelet registers its own Node, and only when it starts. So a node that leaves is first drained and deleted here; its
+A kubelet registers its own Node, and only when it starts. So a node that is to be removed is first drained and deleted here; its
 instance is removed afterwards.
 """
 
@@ -30,7 +30,7 @@ from .departed import admit, refuse
 from .messages import MESSAGES
 
 _DRAIN_SECONDS = 60
-# A pod whose kubelet is dead never ends; 15 seconds after its deletion it is not waited for.
+# A pod whose kubelet is dead never ends; a drain stops waiting for it 15 seconds after its deletion.
 _DRAIN_FLAGS = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--skip-wait-for-delete-timeout=15")
 
 SPEC: dict[str, Any] = {
@@ -92,7 +92,7 @@ class NodesRequest:
 
 class NodeKind:
     """`{labels, taints}`, without those that programs set: Kubernetes, and this collection while it switches kube-proxy's mode.
-    The target is `NAME PLANE_DIR`: where the programs lie may change, and a Node stays the same."""
+    The target is `NAME PLANE_DIR`. It does not name the programs' directory, which may change while the Node stays the same."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         name, plane_dir = target.split(" ")
@@ -158,7 +158,7 @@ class NodesEngine(ResourceEngine[NodesRequest]):
         ]
 
     def verify(self, ctx: Context[NodesRequest]) -> list[Finding]:
-        """Nothing: of a new node the plan is not empty until its kubelet has registered it."""
+        """Nothing: the plan of a new node is not empty until its kubelet has registered it."""
         return []
 
 
@@ -166,12 +166,12 @@ ENGINE = NodesEngine()
 
 
 def kubectl_options(kubeconfig: str) -> list[str]:
-    """Without a cache, which would be left in a home directory or the current one."""
+    """Without kubectl's cache, which would stay in a home directory or the current one."""
     return ["--kubeconfig", kubeconfig, "--cache-dir", "/dev/null"]
 
 
 def drain_node(ctx: Context[Any], record: Record, name: str) -> None:
-    """A node that cannot be drained, or whose drain is interrupted, stays, and takes pods again if it did before: `kubectl drain` leaves it
+    """Drain the node. When this fails or is interrupted, the node takes pods again if it did before: `kubectl drain` leaves it
     cordoned."""
     node = get_node(ctx.host, record, name)
     flags = [*_DRAIN_FLAGS, f"--timeout={_DRAIN_SECONDS}s"]
@@ -181,7 +181,7 @@ def drain_node(ctx: Context[Any], record: Record, name: str) -> None:
             ctx.host.run(argv, timeout=_DRAIN_SECONDS + 30)
         except (CommandFailed, KeyboardInterrupt) as error:
             if node is not None and not node.get("spec", {}).get("unschedulable"):
-                with suppress(PeerError):  # of an API that does not answer, the drain tells
+                with suppress(PeerError):  # if the API does not answer, the drain's own error reports it
                     record.api(ctx.host, LAB_NODES).patch(node_path(name), {"spec": {"unschedulable": None}})
             if isinstance(error, KeyboardInterrupt):
                 raise

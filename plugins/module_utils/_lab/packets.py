@@ -2,17 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether this host's firewall lets the packets of a lab pass: tried over a bridge with the name and the addresses of the lab's own.
+"""Tests whether this host's firewall lets a lab's packets pass, over a bridge with the lab's own name and addresses.
 
     namespace 1 (a node, a pod) -- bridge -- namespace 2 (a node, a pod)
 
-A pod connects to the other pod, by way of the host (hook forward), a node to the API server's port on the bridge (hook input), and the host
-to a kubelet's (hook output), as an API server does for logs and webhooks. Policies, rules, sets and chains of any program decide as they
-will for the lab, so nothing is guessed from them. What drops a packet is asked of the kernel, which traces packets for nftables (and so for
-iptables-nft), not for iptables-legacy.
+A pod connects to the other pod through the host (hook forward), a node to the API server's port on the bridge (hook input), and the
+host to a kubelet's port (hook output), as an API server does for logs and webhooks. All present policies, rules, sets and chains
+decide as they will for the lab, so nothing is guessed. The kernel reports what drops a packet: it traces packets for nftables
+(and so for iptables-nft), but not for iptables-legacy.
 
-No rule of this project could overrule theirs (a drop is final, an accept ends only its own chain), and none is written into chains of others: so the
-error names the rules to add.
+None of our rules could overrule them (a drop is final, an accept ends only its own chain), and we write none into chains of
+others: so the error names the rules to add.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ FORWARD, INPUT, OUTPUT = _HOOKS = "forward", "input", "output"
 _TABLES_OF_IPTABLES = tuple((family, "filter", hook.upper()) for family in ("ip", "ip6") for hook in _HOOKS)
 _IPV6_SETTINGS = "/proc/sys/net/ipv6/conf"
 
-# Its arguments: seconds, then for each connection a name, the namespaces and addresses of both ends, and a port. "" is the host's namespace.
-# It prints the names of those that fail. A connection needs nobody to accept it: the kernel answers for what listens.
+# Arguments: seconds, then for each connection a name, the namespaces and addresses of both ends, and a port; "" is the host's
+# namespace. Prints the names of failed connections. No program needs to accept: the kernel completes connections to a listener.
 _CONNECT = """
 import ctypes, os, socket, sys
 home, libc = os.open("/proc/self/ns/net", os.O_RDONLY), ctypes.CDLL(None)
@@ -72,13 +72,13 @@ _DROPS = re.compile(
     r"^trace id (?P<id>\w+) (?P<chain>(?:ip6?|inet|bridge) \S+ \S+) "
     r"(?:rule (?P<rule>.*) \(verdict drop\)|.*policy drop(?: meta mark \S+)?)\s*$"
 )
-# Of a packet's interfaces, the hook has those that are known by then: both when it is forwarded.
+# A packet's trace has the interfaces that its hook knows: both when it is forwarded.
 _PACKETS = re.compile(r'^trace id (?P<id>\w+) .* packet: (?P<iif>iif "[^"]*")? ?(?P<oif>oif "[^"]*")?')
 
 
 @dataclass(frozen=True)
 class Paths:
-    """What a new lab has of one IP family: its bridge, the bridge's address with its length, the network of pods, and the port of an API
+    """What a new lab uses of one IP family: its bridge, the bridge's address with prefix length, the pod network, and the port of an API
     server on this host."""
 
     bridge: str
@@ -86,7 +86,7 @@ class Paths:
     pod_cidr: str
     api_port: Optional[int]
 
-    # Names of the trial's own, for labs that come up at once.
+    # The trial uses names of its own, as several labs may come up at once.
 
     @property
     def table(self) -> str:
@@ -102,7 +102,7 @@ class Paths:
 
     @property
     def nodes(self) -> Sequence[str]:
-        """The last two addresses of the network: nodes take the first."""
+        """The last two addresses of the network, as nodes get the first ones."""
         return [str(ipaddress.ip_interface(self.gateway).network.broadcast_address - n) for n in (1, 2)]
 
     @property
@@ -119,7 +119,7 @@ class Paths:
 
     @property
     def family(self) -> str:
-        """nftables' word."""
+        """The family in nftables."""
         return "ip6" if self.is_ipv6 else "ip"
 
     def connections(self, *, forwards: bool) -> list[str]:
@@ -133,7 +133,7 @@ class Paths:
 
 
 def find_dropped(host: Host, paths: Paths) -> list[BallastError]:
-    """An error for each way on which packets are dropped. Nothing where the bridge is there already: its lab is checked as a whole."""
+    """An error for each direction in which packets are dropped. Empty if the bridge exists already: its lab is checked as a whole."""
     if host.run(["ip", "link", "show", "dev", paths.bridge], timeout=_SECONDS, check=False).status == 0:
         return []
     forwarding = _find_forwarding(host, paths)
@@ -144,14 +144,14 @@ def find_dropped(host: Host, paths: Paths) -> list[BallastError]:
         if not _connect(host, paths, connections, trace=False)[0]:
             return []
         dropped, traced = _connect(host, paths, connections, trace=True)
-    if not dropped:  # a busy machine, which was only late
+    if not dropped:  # the machine was only busy
         return []
     drops = _read_drops(traced)
     if not drops:
         where = "the rule is unknown: the kernel cannot trace packets in iptables-legacy"
         return [MESSAGES.error("lab-firewall", what=_describe(dropped), found=where, commands=_legacy(paths, dropped))]
     where = "; ".join(dict.fromkeys(f"{drop.chain}: {drop.rule or 'policy drop'}" for drop in drops))
-    # Not the connections that failed: what drops replies ends those of the other way too.
+    # Not by the failed connections: dropping the replies of one direction also fails connections of the other.
     hooks = (
         dropped
         if any(not drop.hook for drop in drops)
@@ -172,7 +172,7 @@ def _read_drops(traced: Sequence[str]) -> list[_Drop]:
     hooks: dict[str, str] = {}
     for match in filter(None, map(_PACKETS.match, traced)):
         hook = FORWARD if match["iif"] and match["oif"] else INPUT if match["iif"] else OUTPUT if match["oif"] else ""
-        # First is the trace's own chain, which a packet passes before it is routed.
+        # The first line is of the trace's own chain, which a packet passes before it is routed.
         hooks[match["id"]] = hook or hooks.get(match["id"], "")
     return [
         _Drop(match["chain"], match["rule"] or "", hooks.get(match["id"], ""))
@@ -190,7 +190,7 @@ def _describe(hooks: Sequence[str]) -> str:
 
 
 def _commands(drop: _Drop, paths: Paths, dropped: Sequence[str]) -> Iterator[str]:
-    """What lets a lab pass; programs that keep their rules have commands of their own."""
+    """Commands that let a lab's packets pass; firewall programs that keep their own rules have their own commands."""
     family, table, name = drop.chain.split(" ")
     if table == "firewalld":
         yield f"firewall-cmd --zone=trusted --add-interface={paths.bridge}"
@@ -210,7 +210,7 @@ def _legacy(paths: Paths, hooks: Sequence[str], *, variant: str = "-legacy") -> 
 
 @contextmanager
 def _network(host: Host, paths: Paths, forwarding: str) -> Iterator[None]:
-    """The bridge with two namespaces. They are gone afterwards, whatever happened."""
+    """The bridge with two namespaces, which are always removed afterwards."""
     _remove(host, paths)  # what a killed run left
     try:
         for argv in _setup(paths, forwarding):
@@ -221,7 +221,7 @@ def _network(host: Host, paths: Paths, forwarding: str) -> Iterator[None]:
 
 
 def _find_forwarding(host: Host, paths: Paths) -> str:
-    """The setting by which one link forwards; "" where only the whole host could, and does not: forwarding is not tried then."""
+    """The setting that makes a single link forward; "" if only the whole host could forward, and does not: then it is not tested."""
     if not paths.is_ipv6:
         return "forwarding"
     if host.read(f"{_IPV6_SETTINGS}/default/force_forwarding") is not None:  # Linux 6.17
@@ -232,11 +232,11 @@ def _find_forwarding(host: Host, paths: Paths) -> str:
 def _setup(paths: Paths, forwarding: str) -> Iterator[list[str]]:
     yield ["ip", "link", "add", paths.bridge, "type", "bridge"]
     settings = [f"net/ipv6/conf/{paths.bridge}/disable_ipv6=0"] if paths.is_ipv6 else []
-    # Of this link alone: that of the host is the lab's to set.
+    # Only for this link: forwarding of the whole host is set by the lab itself.
     if forwarding:
         settings.append(f"net/{'ipv6' if paths.is_ipv6 else 'ipv4'}/conf/{paths.bridge}/{forwarding}=1")
     yield from (["sysctl", "-q", "-w", setting] for setting in settings)
-    nodad = ["nodad"] if paths.is_ipv6 else []  # else an address is of no use for a second
+    nodad = ["nodad"] if paths.is_ipv6 else []  # without it an address is unusable for a second
     yield ["ip", "address", "add", paths.gateway, "dev", paths.bridge, *nodad]
     yield ["ip", "link", "set", paths.bridge, "up"]
     length, whole = paths.gateway.partition("/")[2], 128 if paths.is_ipv6 else 32
@@ -260,17 +260,17 @@ def _remove(host: Host, paths: Paths) -> None:
 def _removal(paths: Paths) -> Iterator[list[str]]:
     yield ["nft", "delete", "table", paths.family, paths.table]
     for name, link in zip(paths.namespaces, paths.links):
-        yield ["ip", "link", "delete", link]  # or it would be there for a moment after its namespace
+        yield ["ip", "link", "delete", link]  # otherwise it would remain for a moment after its namespace
         yield ["ip", "netns", "delete", name]
     yield ["ip", "link", "delete", paths.bridge]
 
 
 def _connect(host: Host, paths: Paths, connections: Sequence[str], *, trace: bool) -> tuple[list[str], list[str]]:
-    """The connections that fail, and what the kernel says of their packets with `trace`."""
+    """The failed connections and, with `trace`, what the kernel reports of their packets."""
     argv = [sys.executable, "-I", "-c", _CONNECT, str(_CONNECT_SECONDS), *connections]
     if trace:
         host.run(["nft", "-f", "-"], timeout=_SECONDS, stdin=_tracing(paths).encode())
-        # Its words come after those of nft, which ends its writes in the midst of lines.
+        # Output of _CONNECT comes after that of nft, whose writes may end in the middle of a line.
         argv = [
             "sh",
             "-c",

@@ -29,12 +29,12 @@ _INSTANCE_OPTIONS = (
 
 
 def parts(lab: Lab) -> dict[str, Any]:
-    """`credentials`: nodes of the control plane; `nodes`: Node objects; `hosts`: by name, the instances, routes and
-    masqueraded networks of each, this host among them also when it carries no instance; `machines`: virtual machines;
-    `balloons`: by name of a host, the options `nodes` and `reserve` of the module balloon, and `nodes` again without slices, or null; `kubeadm`: see
-    `kubeadm_parts`, null where the lab's own playbooks make the cluster; `addons`: see `addon_parts`; `programs`: see `program_parts`; `registry_mirrors`:
-    an option of the module kubelet_instance; `publish`, `node_ports`: options of the module instance_network; `no_proxy`: what nodes reach
-    without a proxy; `cluster_dns`: the addresses that kubelets give to pods; `api_server`: its URL."""
+    """`credentials`: rows `nodes` of the control plane; `nodes`: Node objects; `hosts`: by name, the instances, routes and masqueraded
+    networks of each host, including this host when it carries no instance; `machines`: virtual machines; `balloons`: by host, the options
+    `nodes` and `reserve` of the module balloon, and `nodes` again without slices, or null; `kubeadm`: see `kubeadm_parts`, null where the
+    lab's own playbooks make the cluster; `addons`: see `addon_parts`; `programs`: see `program_parts`; `registry_mirrors`: an option of
+    the module kubelet_instance; `publish`, `node_ports`: options of the module instance_network; `no_proxy`: what nodes reach without a
+    proxy; `cluster_dns`: the addresses that kubelets give to pods; `api_server`: its URL."""
     by_kubeadm = lab.get("bootstrap") == KUBEADM
     return {
         "credentials": [] if by_kubeadm else [_credentials(node) for node in lab["nodes"]],
@@ -64,7 +64,7 @@ def parts(lab: Lab) -> dict[str, Any]:
 
 
 def _credentials(node: Mapping[str, Any]) -> dict[str, Any]:
-    """That are asked for of the control plane."""
+    """The row of the control plane's option `nodes`, for which it issues credentials."""
     own = {"service_proxy": True} if node["proxy_backend"] == BALLAST else {}
     return {"name": node["name"], "addresses": split(node["address"]), **own}
 
@@ -75,7 +75,7 @@ def _addons(lab: Lab) -> dict[str, Any]:
 
 
 def _no_proxy(lab: Lab) -> list[str]:
-    """The lab's own networks and names. The bridge, with the API server, is in the network of the nodes."""
+    """The lab's own networks and names. The network of the nodes includes the bridge and with it the API server."""
     inside = [str(_network(host)) for host in lab["hosts"] if host["connection"] != "local"]
     own = [network for key in ("node_cidr", "pod_cidr", "service_cidr") for network in split(lab[key])]
     networks = [*own, *pods_apart(lab), *inside]
@@ -94,19 +94,19 @@ def _host(lab: Lab, name: str) -> dict[str, Any]:
         )
     ]
     own = [network for key in ("node_cidr", "pod_cidr") for network in split(lab[key])]
-    # Machines reach other networks through the host that they run on.
+    # Machines reach other networks through this host.
     inside = (
         [*own, *pods_apart(lab), *([] if by_kubeadm else (str(_network(host)) for host in others))]
         if name == LOCAL
         else []
     )
-    # Until its balloon has its size, a new node would promise all of the host.
+    # Until its balloon has its size, a new node would offer the capacity of the whole host.
     startup_taints = [{"key": TAINT, "value": "", "effect": "NoSchedule"}] if lab.get("balloons") else []
     return {
         "instances": [
             {
                 **{option: node[option] for option in _INSTANCE_OPTIONS},
-                # Records of earlier versions lack them.
+                # Records of earlier versions lack these keys.
                 "kubelet": node.get("kubelet", {}),
                 "mounts": node.get("mounts", []),
                 "startup_taints": startup_taints,
@@ -121,7 +121,7 @@ def _host(lab: Lab, name: str) -> dict[str, Any]:
 
 
 def _balloons(lab: Lab, host: Mapping[str, Any]) -> Optional[dict[str, Any]]:
-    """A node's slice holds its own programs too, so pods are promised less: what the kubelet does not reserve."""
+    """The slice of a node also holds its own programs, so pods get less: what the kubelet does not reserve."""
     if not lab.get("balloons"):
         return None
     nodes = [node for node in lab["nodes"] if node["host"] == host["name"]]
@@ -141,13 +141,13 @@ def _balloons(lab: Lab, host: Mapping[str, Any]) -> Optional[dict[str, Any]]:
 
 
 def api_server(lab: Lab) -> str:
-    """Its URL."""
+    """The URL of the API server."""
     plane = lab["control_plane"]
     return f"https://{with_port(plane['address'], plane['port'])}"
 
 
 def _network(host: Mapping[str, Any]) -> Network:
-    """Inside a virtual machine."""
+    """The network inside a virtual machine."""
     return parse_interfaces(host["gateway"])[0].network
 
 

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether nodes can be made here: on the filesystem of the lab's directory, and in this process's mount namespace.
+"""Tests whether nodes can run here: on the filesystem of the lab's directory, and in this process's mount namespace.
 
-containerd mounts an overlay for each container, which no overlay can be the upper layer of, as in a container without a volume;
-and a filesystem that is mounted noexec starts no program. Both are tried, in a mount namespace that ends with the trial.
+containerd mounts an overlay for each container. An overlay cannot be the upper layer of another, as in a container without a volume,
+and a filesystem mounted noexec runs no program. Both are tested in a mount namespace that ends with the test.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .._core.text.errors import BallastError, HostError
 from .messages import MESSAGES
 
 _SECONDS = 30
-# Its argument is a directory, which is empty again when it ends. Paths are relative: a comma would end an option of a mount.
+# The argument is a directory, which is empty again afterwards. Paths are relative, as a comma would end a mount option.
 _BEGIN = """
 set -e
 place=$(mktemp -d "$1/.ballast-preflight-XXXXXX") || exit 3
@@ -28,7 +28,7 @@ cd "$place"
 trap 'umount merged 2>/dev/null || :; rm -rf "$PWD"' EXIT
 mkdir lower upper work merged || exit 3
 """
-_UNWRITABLE, _NOT_EXECUTABLE = 3, 126  # statuses; the latter is of any shell
+_UNWRITABLE, _NOT_EXECUTABLE = 3, 126  # exit statuses; the latter is the same in every shell
 
 
 _OVERLAY = "mount -t overlay ballast -o lowerdir=lower,upperdir=upper,workdir=work merged"
@@ -36,7 +36,7 @@ _PROGRAM = "cp /bin/true program || exit 3; ./program"
 
 
 def find_place_problems(host: Host, directory: str) -> list[BallastError]:
-    """`directory` need not exist yet: its nearest parent is on the same filesystem then."""
+    """`directory` need not exist yet: then its nearest existing parent, on the same filesystem, is tested."""
     directory = _nearest(host, directory)
     problems = []
     overlay, program = (_try(host, directory, script) for script in (_OVERLAY, _PROGRAM))
@@ -51,10 +51,10 @@ def find_place_problems(host: Host, directory: str) -> list[BallastError]:
 
 
 def find_cache_problems(host: Host, directory: str) -> list[BallastError]:
-    """The cache of binaries, which services run from where they are."""
+    """Problems of the cache of binaries: services run binaries directly from it."""
     directory = _nearest(host, directory)
     program = _try(host, directory, _PROGRAM)
-    if program.status != _NOT_EXECUTABLE:  # of a directory that takes no file, who writes there tells
+    if program.status != _NOT_EXECUTABLE:  # an unwritable directory is reported by the writer
         return []
     return [MESSAGES.error("lab-cache-noexec", directory=directory, found=program.message)]
 
@@ -67,7 +67,7 @@ def _nearest(host: Host, directory: str) -> str:
 
 class _Trial(NamedTuple):
     status: int
-    message: str  # the first line of what the shell says
+    message: str  # the first line of the shell's output
 
 
 def _try(host: Host, directory: str, script: str) -> _Trial:
@@ -76,21 +76,21 @@ def _try(host: Host, directory: str, script: str) -> _Trial:
     return _Trial(done.status, (done.stderr.strip().splitlines() or [f"status {done.status}"])[0])
 
 
-_NAMESPACES = "/run/netns"  # nodes' namespaces are bound to files there
+_NAMESPACES = "/run/netns"  # namespaces of nodes are bound to files there
 _Mounts = Mapping[str, "_Mount"]
 
 
 class _Mount(NamedTuple):
     device: str
-    peers: frozenset[str]  # `shared:N`: what is mounted below it is mounted in every namespace with the same number
+    peers: frozenset[str]  # `shared:N`: mounts below it propagate to every namespace with the same number
 
 
 def find_namespace_problems(host: Host) -> list[BallastError]:
-    """A service of systemd with PrivateTmp has mounts of its own, and what it mounts is seen by no other program. In a container, whose root
-    is another one than PID 1's, all that uses the lab is in the container too."""
+    """A systemd service with PrivateTmp has its own mounts, so other programs do not see what it mounts. In a container, whose root
+    differs from that of PID 1, everything that uses the lab is in the container too."""
     try:
         own, first = _mounts(host, "self"), _mounts(host, "1")
-    except HostError:  # of a container that may not look at PID 1
+    except HostError:  # a container may not read PID 1
         return []
     if own == first and not _is_copy(host):
         return []
@@ -102,7 +102,7 @@ def find_namespace_problems(host: Host) -> list[BallastError]:
 
 
 def _is_copy(host: Host) -> bool:
-    """Whether this process' namespace is known to be another one than PID 1's. One that was just made has the same mounts."""
+    """Whether this process is known to be in another mount namespace than PID 1. A new namespace begins with the same mounts."""
     with suppress(HostError):
         own, first = (host.readlink(f"/proc/{pid}/ns/mnt") for pid in ("self", "1"))
         return own is not None and first is not None and own != first
@@ -110,7 +110,7 @@ def _is_copy(host: Host) -> bool:
 
 
 def _mounts(host: Host, pid: str) -> _Mounts:
-    """By mount point, proc_pid_mountinfo(5)."""
+    """Mounts by mount point, see proc_pid_mountinfo(5)."""
     rows = [line.split() for line in (host.read(f"/proc/{pid}/mountinfo") or b"").decode(errors="replace").splitlines()]
     return {row[4]: _Mount(row[2], frozenset(word for word in row[6:] if word.startswith("shared:"))) for row in rows}
 

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a host must have before a lab is made. Every problem is raised at once, before anything changes.
+"""What a host must have before a lab is made. All problems are raised together, before anything changes.
 
-Kernel features are tried in a network namespace that ends with the trial, not looked up in lists: a feature may be
-a module, built in, or forbidden in this container.
+Kernel features are tested in a temporary network namespace, not looked up in lists: a feature may be a module, built in, or
+forbidden in this container.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .place import find_namespace_problems, find_place_problems
 from .trial import Trial
 
 _MIB = 2**20
-_NFT_ERROR = "Error: "  # of nft, which shows the rule below it
+_NFT_ERROR = "Error: "  # how nft begins an error, followed by the rule
 _PLANE_BYTES = 700 * _MIB  # control plane of a lab, measured about 470 MiB
-_MEMBER_BYTES = 450 * _MIB  # of each further member
+_MEMBER_BYTES = 450 * _MIB  # each further member
 _NODE_BYTES = 200 * _MIB  # instance with a pod, measured 140 to 170 MiB
-_NODE_DISK_BYTES = 150 * _MIB  # images unpacked, logs of a day
+_NODE_DISK_BYTES = 150 * _MIB  # unpacked images, and logs of a day
 _MACHINE_DISK_BYTES = 3 * 2**30
 
 # tool: Debian package
@@ -119,8 +119,8 @@ def preflight(
     needs: Sequence[Trial] = (),
     others: Sequence[BallastError] = (),
 ) -> None:
-    """Raise everything that is missing for `new_nodes` more nodes, with the problems that `others` are; `paths` are of each IP family,
-    `needs` of add-ons. Changes nothing."""
+    """Raise everything that is missing for `new_nodes` more nodes, together with the problems `others`. `paths` has one item per IP
+    family, `needs` are the features that add-ons need. Changes nothing."""
     problems = [*_check_tools(host, target, backends, runtimes), *others]
     if target == "host" and BALLAST in backends:
         problems += find_missing_packages(host)
@@ -139,7 +139,7 @@ def preflight(
 
 
 def find_missing_mounts(host: Host, nodes: Sequence[Mapping[str, Any]]) -> list[BallastError]:
-    """What nodes of this host are given of it has to be there."""
+    """A problem for each path of this host that a node mounts and that does not exist."""
     return [
         problem
         for node in nodes

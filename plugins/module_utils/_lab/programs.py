@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the binaries of a lab come from. What `auto` decides is recorded by family, so that a later run does not change from
-built binaries to released ones, or back."""
+"""Where the binaries of a lab come from. The decision of `auto` is recorded per family, so that a later run does not switch
+between built and released binaries."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ SPEC: dict[str, Any] = {
 
 @dataclass
 class Programs:
-    """`sources`: of each family, GO or RELEASE, as decided by this run or an earlier one. `choices`: of those that were looked at."""
+    """`sources`: GO or RELEASE by family, decided by this run or an earlier one. `choices`: by family, those examined so far."""
 
     source: str
     path: str
     kubernetes: str  # version
-    can_build: bool  # whether there are pinned modules
+    can_build: bool  # whether pinned modules exist
     sources: dict[str, str]
     chooser: Optional[Chooser]
     choices: dict[str, Choice] = field(default_factory=dict)
 
     def choose(self, names: Iterable[str]) -> list[Choice]:
-        """Of families, each looked at once."""
+        """The choices of these families; each family is examined once."""
         for name in names:
             if self.chooser is not None and name not in self.choices:
                 self.choices[name] = self.chooser.choose(name, self.kubernetes, source=self.source_of(name))
@@ -64,19 +64,19 @@ class Programs:
         return [self.choices[name] for name in names if name in self.choices]
 
     def source_of(self, name: str) -> str:
-        """Empty where it is still to be decided. Add-ons are built unless it is: most have no release."""
+        """GO or RELEASE; empty while `auto` has not decided. With another source add-ons are built, as most have no release."""
         if self.source == AUTO:
             return self.sources.get(name, "")
         return self.source if self.source == RELEASE and name not in _families_of(ADDONS) else GO
 
     def default_addons(self) -> tuple[str, ...]:
-        """Of a new lab. Where Kubernetes is downloaded, those that need no build: a first lab is there in minutes."""
+        """Add-ons of a new lab. If Kubernetes is downloaded, only those without a build: a first lab is ready in minutes."""
         if not self.can_build or self.source in (RELEASE, PATH):
             return ()
         return tuple(name for name in DEFAULT_ADDONS if name not in self.left_out())
 
     def left_out(self) -> list[str]:
-        """Default add-ons that would have to be built while Kubernetes is downloaded."""
+        """Default add-ons that would have to be built although Kubernetes is downloaded."""
         if not any(choice.source == RELEASE for choice in self.choose(["kubernetes"])):
             return []
         return [
@@ -89,7 +89,7 @@ class Programs:
 def read_programs(
     params: Mapping[str, Any], previous: Optional[Lab], kubernetes: str, host: Host, environ: Mapping[str, str]
 ) -> Programs:
-    """What the options say, else what is recorded; records of earlier versions have no source."""
+    """From the options, else from the record; records of earlier versions have no source."""
     recorded = (previous or {}).get("programs") or ({"source": GO} if previous else {})
     source = params.get("source") or recorded.get("source", AUTO)
     toolchain = params.get("toolchain_dir") or ""
@@ -106,7 +106,7 @@ def read_programs(
 
 
 def choose_for(programs: Programs, bootstrap: str, addons: Sequence[str]) -> list[Choice]:
-    """Of all families that the lab needs."""
+    """The choices of all families that the lab needs."""
     names = [*OF_EVERY_LAB, *(_OF_KUBEADM if bootstrap == KUBEADM else ())]
     if programs.source == PATH:
         names = []
@@ -118,7 +118,7 @@ def _families_of(addons: Iterable[str]) -> list[str]:
 
 
 def announce(choices: Sequence[Choice], left_out: Sequence[str]) -> list[str]:
-    """What a run says before it makes anything; nothing where the cache has all of it."""
+    """What a run announces before it makes anything; empty when the cache has everything."""
     lines = describe(choices)
     if left_out:
         names = ", ".join(left_out)
@@ -128,7 +128,7 @@ def announce(choices: Sequence[Choice], left_out: Sequence[str]) -> list[str]:
 
 
 def record_of(programs: Programs) -> dict[str, Any]:
-    """For lab.json."""
+    """The decisions, for lab.json."""
     return {"source": programs.source, "path": programs.path, "sources": dict(sorted(programs.sources.items()))}
 
 
@@ -149,7 +149,7 @@ def with_source(lab: Lab, family: Mapping[str, Any]) -> dict[str, Any]:
 def find_program_problems(
     choices: Sequence[Choice], host: Host, params: Mapping[str, Any], environ: Mapping[str, str]
 ) -> list[BallastError]:
-    """What this host lacks to build and to download; the modules themselves are not asked for."""
+    """What this host lacks for builds and downloads; module downloads themselves are not tested."""
     builds = [choice for choice in choices if choice.source == GO and choice.is_made]
     has_go = bool(golang.find(host, go=params.get("go") or "", search=environ.get("PATH", "")))
     downloads = any(choice.source == RELEASE and choice.is_made for choice in choices)
@@ -168,7 +168,7 @@ def find_program_problems(
 
 
 def find_python_problems() -> list[BallastError]:
-    """The modules of the control plane run with the Python of this one."""
+    """Problems of this Python, which also runs the modules of the control plane."""
     if importlib.util.find_spec("cryptography") is None:
         return [MESSAGES.error("lab-python", python=sys.executable)]
     return []

@@ -4,8 +4,8 @@
 
 """Resolves a request into a lab: hosts, addresses, networks, limits. Pure.
 
-Networks are those of `networks`. A node has the same number in the node network of each IP family. What an earlier run recorded
-is kept: a node keeps its address and pod network as long as it is in the lab.
+`networks` chooses the networks. A node has the same number in the node network of each IP family. Recorded values are kept: a node
+keeps its address and pod network as long as it is in the lab.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NODE_OVERHEAD_BYTES = sum(parse_quantity(text).whole for text in (KUBE_RESERVED_
 RESERVE_BYTES = 2**30  # of this host's memory, for the control plane and the host itself
 _MACHINE_BASE_MIB, _MACHINE_NODE_MIB = 768, 640
 _KUBEADM_PLANE_MIB, _KUBEADM_NODE_MIB = 3072, 1536  # kubeadm warns of less than 1700 MiB for a control plane
-# Of a machine's memory: its kernel takes as much again of the half of the base that no node gets.
+# Reserve of a machine's memory. Its kernel takes as much again; both are in the half of the base that no node gets.
 MACHINE_RESERVE_MIB = 128
 MACHINE_STATE_DIR = "/var/lib/ballast/lab"
 MACHINE_BIN_DIR = "/opt/ballast/bin"
@@ -53,11 +53,11 @@ MACHINE_BIN_DIR = "/opt/ballast/bin"
 class HostFacts:
     cpu_millis: int
     memory_bytes: int
-    networks: tuple[Network, ...]  # in use on this host or recorded by other labs, less this lab's own
+    networks: tuple[Network, ...]  # in use on this host or recorded by other labs, without this lab's own
 
 
 def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts) -> Lab:
-    """The lab as it should be. Raises every problem at once."""
+    """The desired lab. Raises every problem at once."""
     problems: list[BallastError] = []
     if previous is not None:
         problems += _find_fixed_changes(request, previous)
@@ -118,9 +118,9 @@ def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts)
 
 
 def _find_fixed_changes(request: TopologyRequest, previous: Lab) -> list[BallastError]:
-    """What a running lab cannot change."""
+    """Changes that a running lab cannot make."""
     members = previous["control_plane"].get("members", 1)
-    # Records of earlier versions lack the others.
+    # Records of earlier versions lack the following keys.
     recorded = {
         "bootstrap": LAB,
         "kube_proxy": KUBE_PROXIES[0],
@@ -141,7 +141,9 @@ def _find_fixed_changes(request: TopologyRequest, previous: Lab) -> list[Ballast
         if not {*networks} <= {*parse_networks(recorded[path])}:
             changed.append((path, join(networks), recorded[path]))
     machines = len(previous["hosts"])
-    if request.bootstrap == KUBEADM and request.hosts < machines:  # its Node would stay in the cluster
+    if (
+        request.bootstrap == KUBEADM and request.hosts < machines
+    ):  # the Node of a removed machine would stay in the cluster
         changed.append(("hosts", request.hosts, f"{machines} or more"))
     return [MESSAGES.error("lab-fixed", path=path, value=value, recorded=old) for path, value, old in changed]
 
@@ -232,7 +234,7 @@ def _make_nodes(
 def _make_machine_nodes(
     request: TopologyRequest, hosts: Sequence[Mapping[str, Any]], pod_cidr: Network
 ) -> list[dict[str, Any]]:
-    """kubeadm's nodes: a controller gives each the next /24 of the pod network, in the order in which they join."""
+    """kubeadm's nodes: a controller gives each node the next /24 of the pod network, in the order in which they join."""
     return [
         {
             "name": node.name,
@@ -254,7 +256,7 @@ def _choose_host(
     placed: Sequence[Mapping[str, Any]],
     problems: list[BallastError],
 ) -> Mapping[str, Any]:
-    """The host that the node names, else where it was, else the host with the fewest nodes, the first of equals."""
+    """The host that the node names, else its present host, else the first host with the fewest nodes."""
     names = {host["name"]: host for host in hosts}
     if node.host is not None and node.host not in names:
         known = ", ".join(names)
@@ -268,7 +270,7 @@ def _choose_host(
 
 
 def _addresses_of(host: Mapping[str, Any]) -> list[str]:
-    """Addresses for instances of a host, in order."""
+    """Addresses for the instances of a host, in order."""
     networks = [interface.network for interface in parse_interfaces(host["gateway"])]
     if host["connection"] == "local":
         numbers = range(_FIRST_INSTANCE, _LAST_INSTANCE + 1)
@@ -329,7 +331,7 @@ def _set_limits(
 
 
 def _equal_part(has: int, requests: Sequence[Optional[int]]) -> int:
-    """What each node without a request gets: an equal part of what the others leave."""
+    """What each node without a request gets: an equal part of what the other nodes leave."""
     return max(has - sum(part or 0 for part in requests), 0) // max(requests.count(None), 1)
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The summary of a lab, as the file summary.json and as the table that ends a run."""
+"""The summary of a lab, as the file summary.json and as the table at the end of a run."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class NodeSummary:
     pod_ip: str
     pods_reached: int
     service_reached: bool
-    name_resolved: Optional[bool]  # of the Service; None in a lab without DNS
+    name_resolved: Optional[bool]  # the Service's name; None in a lab without DNS
     proxy_backend: str
-    proxy_reason: str = ""  # why that is not healthy
+    proxy_reason: str = ""  # why the proxy is not healthy
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,16 @@ class Summary:
     plane_ready_seconds: Optional[float]
     plane_rss_bytes: int
     nodes: tuple[NodeSummary, ...]
-    plane_state: str = RUNNING  # of `control_plane_info`
+    plane_state: str = RUNNING  # as in `control_plane_info`
     plane_members: tuple[
         Mapping[str, Any], ...
     ] = ()  # as the module control_plane returns them; empty where there is one
     addons: tuple[AddonState, ...] = ()
-    network_policies: int = 0  # which the add-on of that name alone enforces
+    network_policies: int = 0  # which only the add-on of that name enforces
 
     @property
     def total(self) -> int:
-        """Connections to check: each pod to every other, and each to the Service."""
+        """Number of connections to check: each pod to every other, and each to the Service."""
         return len(self.nodes) ** 2
 
     @property
@@ -85,11 +85,11 @@ class Summary:
 
 
 def table(summary: Summary, lab: Mapping[str, Any]) -> str:
-    """For people: the lab's nodes, the next command, how to remove the lab."""
+    """The table for people: the lab's nodes, the next command, and how to remove the lab."""
     machines = [host["name"] for host in lab["hosts"] if host["connection"] != "local"]
     where = f"{len(machines)} virtual machines" if machines else "this host"
     count = len(summary.nodes)
-    by_kubeadm = lab.get("bootstrap") == KUBEADM  # its nodes and control plane are measured by none of our modules
+    by_kubeadm = lab.get("bootstrap") == KUBEADM  # none of our modules measures kubeadm's nodes and control plane
     names = ["DNS"] if any(node.name_resolved is not None for node in summary.nodes) else []
     heads = ("NODE", "HOST", "READY", "PODS REACHED", "SERVICE", *names, "PROXY", "MEMORY", "POD")
     others = count - 1
@@ -138,9 +138,9 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
 
 
 def _host_services(lab: Mapping[str, Any]) -> list[str]:
-    """What this host reaches, and what it does not, with the reason."""
+    """What this host reaches, and what it does not reach, with the reason."""
     access = lab.get("host_services")
-    if access is None:  # of virtual machines, or recorded by an earlier version
+    if access is None:  # virtual machines, or recorded by an earlier version
         return []
     reached = [*access["networks"], *([f"{LOOPBACK}:{access['node_ports']}"] if access["node_ports"] else [])]
     rows = [("from here:   Services by ", reached), ("not reached: ", access["left_out"])]
@@ -171,13 +171,13 @@ def _addon(addon: AddonState, lab: Mapping[str, Any]) -> str:
 
 
 def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A line for each row, the first of which are the heads, in columns."""
+    """The rows as lines with aligned columns; the first row is the header."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
 def _ready(node: NodeSummary, *, by_kubeadm: bool) -> str:
-    """With the word of `kubectl get nodes` for a node that gets no new pods."""
+    """The column READY, with the status that `kubectl get nodes` prints for a node that gets no new pods."""
     ready = "no" if not node.ready else "yes" if by_kubeadm else _seconds(node.ready_seconds)
     return f"{ready},SchedulingDisabled" if node.cordoned else ready
 

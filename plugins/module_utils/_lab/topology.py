@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a lab should be: options and topology file, as values. `resolve` adds networks and addresses."""
+"""The requested lab: options and topology file, as values. `resolve` adds networks and addresses."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _KEYS = (
     "scheduler",
     "service_cidr",
 )
-# kubeadm makes a node of each virtual machine, without limits, and one DaemonSet runs kube-proxy on all of them.
+# kubeadm makes each virtual machine a node, without limits, and one DaemonSet runs kube-proxy on all of them.
 _KUBEADM_KEYS = (
     *("control_planes", "defaults", "kubernetes_version", "name", "node_cidr", "pod_cidr", "publish", "service_cidr"),
     "upgrade_to",
@@ -93,7 +93,7 @@ class PublishedPort:
 @dataclass(frozen=True)
 class NodeRequest:
     name: str
-    host: Optional[str]  # None: spread
+    host: Optional[str]  # None: the host with the fewest nodes
     pod_cidr: Networks
     labels: Mapping[str, str]
     taints: tuple[Mapping[str, str], ...]
@@ -103,7 +103,7 @@ class NodeRequest:
     pids: int
     proxy_backend: str
     runtime: str
-    kubelet: Mapping[str, Any]  # a part of its KubeletConfiguration
+    kubelet: Mapping[str, Any]  # a part of the node's KubeletConfiguration
     mounts: tuple[NodeMount, ...]
 
 
@@ -116,29 +116,29 @@ class TopologyRequest:
     bootstrap: str  # what makes the cluster: one of BOOTSTRAPS
     upgrade_to: str  # a later version that kubeadm can upgrade the cluster to, or ""
     control_planes: int  # members of the control plane, one of MEMBERS
-    hosts: int  # virtual machines; 0 where the nodes are on this host
+    hosts: int  # virtual machines; 0 when the nodes are on this host
     ip_family: str  # one of IP_FAMILIES
-    node_cidr: Networks  # those that are given
+    node_cidr: Networks  # networks that the user has given
     pod_cidr: Networks
-    service_cidr: Networks  # of each family
+    service_cidr: Networks  # one per family
     kube_proxy: str  # what runs it: one of KUBE_PROXIES
-    audit: str  # as the options of these names of the module control_plane
+    audit: str  # this and the next three: as the options of the module control_plane
     encryption: str
     arguments: Mapping[str, Mapping[str, Any]]
-    feature_gates: Mapping[str, bool]  # of all programs of Kubernetes
-    registry_mirrors: Mapping[str, Sequence[str]]  # URLs by the host in names of images
+    feature_gates: Mapping[str, bool]  # of all Kubernetes programs
+    registry_mirrors: Mapping[str, Sequence[str]]  # URLs by the registry's host in image names
     publish: tuple[PublishedPort, ...]
     addons: tuple[str, ...]  # of ADDONS
-    balloons: bool  # whether nodes promise their share and no more
+    balloons: bool  # whether nodes only offer their share
     nodes: tuple[NodeRequest, ...]
 
 
 def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
-    """From the module's parameters, the topology among them. Raises every problem at once.
+    """The request from the module's parameters, including the topology. Raises every problem at once.
 
-    `nodes` counts: it takes the first of the topology's nodes, and adds nodes with the defaults where there are fewer.
-    `sizes`, by name, replace what the topology says: `resize` has set them since. `service_cidr` is for a topology that names none.
-    `builds`: the programs are built, not those of a release.
+    `nodes` decides the number: the first nodes of the topology, and further nodes with the defaults if it has fewer. `sizes`, by
+    name, replace sizes of the topology, as `resize` has set them since. `service_cidr` is for a topology that names none.
+    `builds`: the programs are built, not downloaded as a release.
     """
     faults = Faults(_WORDS)
     target, bootstrap = params["target"], params["bootstrap"]
@@ -208,7 +208,7 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         registry_mirrors=top.get("registry_mirrors") or {},
         publish=top.read("publish", _ports, ()),
         addons=_parse_addons(params, top, family, faults),
-        # A balloon keeps a size that was set later: it changes while the kubelet runs.
+        # A lab with balloons keeps sizes that were set later: balloons change while the kubelet runs.
         balloons=params["balloons"] or bool(params["sizes"]) or top.read("balloons", boolean, False),
         nodes=_apply_sizes(nodes, params["sizes"], faults),
     )
@@ -218,13 +218,13 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         check_mounts(node.mounts, [request.lab_dir], f"nodes.{node.name}.mounts", faults.problems)
     check_mirrors(request.registry_mirrors, "registry_mirrors", faults.problems)
     faults.problems += find_argument_problems(request.arguments, request.feature_gates, prefix="")
-    # A fault in `defaults` is met once for each node.
+    # An error in `defaults` occurs once for each node.
     Problems.raise_if([*{str(problem): problem for problem in faults.problems}.values()])
     return request
 
 
 def _parse_upgrade(top: Reader, version: str, faults: Faults) -> str:
-    """kubeadm goes to a later patch release, or to the next minor release."""
+    """kubeadm upgrades to a later patch release, or to the next minor release."""
     text = top.read("upgrade_to", _text, "")
     if not text:
         return ""
@@ -237,7 +237,7 @@ def _parse_upgrade(top: Reader, version: str, faults: Faults) -> str:
 
 
 def _check_lab_dir(text: str, faults: Faults) -> str:
-    # Sockets lie below it, whose paths may not pass 107 characters; blanks would need quoting in unit files.
+    # The path limit of sockets below it is 107 characters; blanks would need quoting in unit files.
     if not re.fullmatch(r"/[-A-Za-z0-9._/]{1,53}", text, re.ASCII) or ".." in text.split("/"):
         faults.wrong("lab_dir", text, "an absolute path of at most 54 letters, digits, and . _ - /, without ..")
     return text.rstrip("/")
@@ -250,7 +250,7 @@ def _check_hosts(count: int, faults: Faults) -> int:
 
 
 def _parse_addons(params: Mapping[str, Any], top: Reader, family: str, faults: Faults) -> tuple[str, ...]:
-    """Those of the option, else of the topology, else the default, in the order in which they are made."""
+    """Add-ons of the option, else of the topology, else the default, in the order in which they are made."""
     if params["addons"] is None:
         names = top.read("addons", _addons, _default_addons(params))
     else:
@@ -266,7 +266,7 @@ def _parse_addons(params: Mapping[str, Any], top: Reader, family: str, faults: F
 
 
 def _default_addons(params: Mapping[str, Any]) -> tuple[str, ...]:
-    """Those of a new lab, less those that it cannot have."""
+    """The default add-ons of a new lab, without those that it cannot have."""
     return tuple(name for name in params["default_addons"] or () if _is_possible(name, params["target"]))
 
 
@@ -286,7 +286,7 @@ def _addons(value: Any) -> tuple[str, ...]:
 def _parse_machine_nodes(
     top: Reader, count: Optional[int], hosts: int, faults: Faults, backends: Sequence[str]
 ) -> tuple[NodeRequest, ...]:
-    """A node for each virtual machine, of its name."""
+    """A node for each virtual machine, with the machine's name."""
     if count not in (None, hosts):
         faults.wrong("nodes", count, f"the number of virtual machines (hosts), {hosts}: with kubeadm each is one node")
     defaults = Reader(top.get("defaults") or {}, faults, "defaults", known=_KUBEADM_NODE_KEYS)
@@ -318,7 +318,7 @@ def _parse_nodes(
 
 
 def _parse_node(row: Reader, defaults: Reader, family: str, backends: Sequence[str]) -> NodeRequest:
-    """`backends` are the values that `proxy_backend` may have, the default first."""
+    """`backends` are the allowed values of `proxy_backend`, the default first."""
     name = row.read("name", _text, "")
     if not is_name(name):
         row.wrong("name", name, "a name of a-z, 0-9 and -, at most 40 characters")
@@ -363,7 +363,7 @@ def _parse_node(row: Reader, defaults: Reader, family: str, backends: Sequence[s
 def _apply_sizes(
     nodes: tuple[NodeRequest, ...], sizes: Mapping[str, object], faults: Faults
 ) -> tuple[NodeRequest, ...]:
-    """Sizes of nodes that have left the lab are ignored."""
+    """Set the given sizes. Sizes of nodes that have left the lab are ignored."""
     resized = []
     for node in nodes:
         size = Reader(sizes.get(node.name, {}), faults, f"sizes.{node.name}", known=_SIZE_KEYS)
@@ -417,12 +417,12 @@ def _parse_texts(row: Reader, key: str) -> dict[str, str]:
 
 def _label_value(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise Wrong("text; put it in quotes")  # YAML reads yes as a boolean and 1.10 as a number
+        raise Wrong("text; put it in quotes")  # YAML reads yes as a boolean, and 1.10 as a number
     return str(value)
 
 
 def _text(value: Any) -> str:
-    """YAML reads 2 and 0.5 as numbers: they are taken as text."""
+    """Accepts numbers as text, as YAML reads 2 and 0.5 as numbers."""
     if isinstance(value, str) or (isinstance(value, (int, float)) and not isinstance(value, bool)):
         return str(value)
     raise Wrong("text")
@@ -441,7 +441,7 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 def _ports(value: Any) -> tuple[PublishedPort, ...]:
-    """YAML takes 80:30 for a number to the base of 60."""
+    """Requires text, as YAML reads 80:30 as a number of base 60."""
     rows = value if isinstance(value, list) else [value]
     matches = [_PUBLISHED.fullmatch(row) if isinstance(row, str) else None for row in rows]
     if not isinstance(value, list) or not all(
@@ -458,7 +458,7 @@ def _ports(value: Any) -> tuple[PublishedPort, ...]:
 
 
 def _parse_quantity(row: Reader, key: str, least: str) -> Optional[int]:
-    """In thousandths of a unit."""
+    """The quantity in thousandths of a unit."""
 
     def parse(value: Any) -> Optional[int]:
         quantity = parse_quantity(_text(value), path=row.at(key))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A feature of the kernel, tried: it may be a module, built in, or forbidden in this container."""
+"""A test for a kernel feature, which may be a module, built in, or forbidden in this container."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Trial:
-    """A command that succeeds, in a network namespace of its own, where the kernel has the feature."""
+    """A command that succeeds, in a new network namespace, if the kernel has the feature."""
 
     feature: str
     argv: tuple[str, ...]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Another version of Kubernetes for an existing lab: whether it is allowed, and in which order its nodes get it.
+"""Another Kubernetes version for an existing lab: whether it is allowed, and in which order the nodes get it.
 
 Rules: Kubernetes' version skew policy (https://kubernetes.io/releases/version-skew-policy). An API server goes from one minor version to
 the next and never back; a kubelet and its kube-proxy are at most three minor versions older than the API server, and not newer. So the
@@ -31,7 +31,7 @@ _KUBELET_SKEW = 3  # minor versions
 
 @dataclass(frozen=True)
 class NodePrograms:
-    """What a node was last given."""
+    """Version and programs that a node was last given."""
 
     kubernetes_version: str
     bin_dir: str
@@ -40,11 +40,11 @@ class NodePrograms:
 
 @dataclass(frozen=True)
 class LabVersions:
-    """Of the existing lab."""
+    """Versions of the existing lab."""
 
-    served: str  # by its control plane; "" where that has no data yet
-    nodes: Mapping[str, NodePrograms]  # those of this host, by name
-    drained: Collection[str]  # nodes whose turn an earlier run began
+    served: str  # by its control plane; "" while that has no data
+    nodes: Mapping[str, NodePrograms]  # nodes of this host by name
+    drained: Collection[str]  # nodes that an earlier run began to upgrade
 
 
 NO_VERSIONS = LabVersions(served="", nodes={}, drained=())
@@ -75,7 +75,7 @@ def read_versions(host: Host, lab_dir: str, previous: Optional[Lab]) -> LabVersi
 def find_version_problems(
     version: str, current: LabVersions, *, target: str, bootstrap: str, buildable: Collection[str]
 ) -> list[BallastError]:
-    """Why the lab must not have `version`, which is X.Y.Z. Pure."""
+    """Why the lab must not change to `version` (X.Y.Z). Pure."""
     served = current.served
     if not VERSION.fullmatch(served) or version == served:
         return []
@@ -100,11 +100,11 @@ def find_version_problems(
 
 
 def upgrade_turns(lab: Lab, instances: Sequence[Mapping[str, Any]], current: LabVersions) -> list[dict[str, Any]]:
-    """One after the other, each node with another version than the lab's: `node`; `drain`, false where nothing of it runs; `instances`, the
-    rows of this host for its turn, in which those whose turn is yet to come keep their programs. Pure.
+    """A turn for each node with another version than the lab's, in order: `node`; `drain`, false if nothing of the node runs;
+    `instances`, the rows of this host for the turn, in which nodes with a later turn keep their programs. Pure.
 
-    A node that an earlier run drained has its turn again. One that has left the lab since has a turn too where it is the only one, in
-    which its drain is forgotten: it would be drained again some time after it has joined again.
+    A node that an earlier run drained has its turn again. If it has left the lab since, and is the only one, it also has a turn, which
+    removes its drain from the journal: otherwise it would be drained again some time after it rejoins.
     """
     version = lab["kubernetes_version"]
     names = [node["name"] for node in lab["nodes"] if node["host"] == LOCAL]
@@ -117,7 +117,7 @@ def upgrade_turns(lab: Lab, instances: Sequence[Mapping[str, Any]], current: Lab
             or (current.nodes[name].running and current.nodes[name].kubernetes_version != version)
         )
     ]
-    # That one first: two nodes that take no pods would be one too many.
+    # A node that is drained already comes first, so that never two nodes take no pods.
     waiting.sort(key=lambda name: name not in current.drained)
     turns = []
     for number, name in enumerate(waiting):

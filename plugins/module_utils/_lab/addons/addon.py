@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What an add-on of a lab is: binaries, images made of them, and objects of the API."""
+"""What defines an add-on of a lab: binaries, images made of them, and API objects."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Addon:
     name: str
     families: tuple[Mapping[str, Any], ...]  # of binaries, as the role kubernetes_binaries takes them
     images: tuple[str, ...]  # presets of image_archive that are made of these binaries
-    # Of the lab's record and the machine that makes the lab; by the path of each object.
+    # Makes the objects by path, from the lab's record and the machine that makes the lab.
     manifests: Callable[[Mapping[str, Any], Host], dict[str, dict[str, Any]]]
     workloads: tuple[str, ...]  # the paths of the Deployments and DaemonSets whose pods are the add-on
-    # By the path of an object: the engine's kind of resource, where it is no plain manifest.
+    # For objects that are no plain manifests: the kind of resource by the object's path.
     kinds: Mapping[str, str] = field(default_factory=dict)
     needs_ipv4: bool = False
-    on_bridge: bool = False  # it needs nodes that are on the lab's bridge, so not inside of virtual machines
-    needs: tuple[Trial, ...] = ()  # of the kernel of its nodes
+    on_bridge: bool = False  # needs nodes on the lab's bridge, so it cannot run in virtual machines
+    needs: tuple[Trial, ...] = ()  # features of the kernel of its nodes

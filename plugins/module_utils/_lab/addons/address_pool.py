@@ -4,8 +4,8 @@
 
 """The address pool of the add-on load_balancer: when it is removed, Services lose their addresses.
 
-MetalLB takes the address of a Service that no pool has, while its controller runs. One that is left would lead clients to what
-nothing answers, and other load balancers take such a Service for done. So a removal waits for it, and takes what is left.
+While its controller runs, MetalLB takes away the address of a Service when no pool has it. An address left behind would lead clients
+to nothing, and other load balancers would consider the Service done. So a removal waits for MetalLB, and removes what it left.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..manifests import ManifestKind
 ADDRESS_POOL = "address-pool"
 SERVICES = "/api/v1/services"
 _ALLOCATED = "metallb.io/ip-allocated-from-pool"  # the annotation by which MetalLB knows its own Services
-_SECONDS = 10.0  # for MetalLB's controller, which takes a tenth of one
+_SECONDS = 10.0  # for MetalLB's controller, which needs a tenth of a second
 
 
 class AddressPoolKind(ManifestKind):
@@ -35,7 +35,9 @@ class AddressPoolKind(ManifestKind):
             return
         pools = path.rpartition("/")[0]
         with suppress(Refused):
-            cluster.writer(ctx.host, pools).delete(pools)  # those that the lab's user made would keep their Services
+            cluster.writer(ctx.host, pools).delete(
+                pools
+            )  # pools of the lab's user would let their Services keep addresses
         super().remove(ctx, target, before)
         _release_services(ctx, cluster.writer(ctx.host, SERVICES))
 

@@ -4,7 +4,7 @@
 
 """The add-ons of a lab, and the engine that makes their objects.
 
-The journal says which objects are those of an add-on that the lab has no more.
+The journal says which objects belong to an add-on that the lab no longer has.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ ENGINE = AddonsEngine()
 
 
 def addon_parts(names: Sequence[str]) -> dict[str, Any]:
-    """Of the chosen add-ons: `families` of binaries, and `images` made of them."""
+    """For the chosen add-ons: `families` of binaries, and the `images` made of them."""
     chosen = [ADDONS[name] for name in names]
     return {
         "families": [dict(family) for addon in chosen for family in addon.families],

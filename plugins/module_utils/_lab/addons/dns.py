@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Names in the cluster: CoreDNS, behind the Service kube-dns.
+"""DNS in the cluster: CoreDNS, behind the Service kube-dns.
 
-Names of the world are asked of the resolvers of the machine that makes the lab, which its network leads to. One on loopback, or on a link
-of the machine alone, is reached by no pod; behind that of systemd-resolved or dnsmasq are those that it asks itself.
+CoreDNS forwards other names to the resolvers of the machine that makes the lab, which the lab's network can reach. Pods reach no
+resolver on loopback or with a link-local IPv6 address; for a stub of systemd-resolved or dnsmasq its upstream resolvers are used.
 
 Source of the Corefile's plugins: coredns.io/plugins; of what clients expect: the specification of DNS-based service discovery
 of Kubernetes (github.com/kubernetes/dns, docs/specification.md).
@@ -27,14 +27,14 @@ from .addon import Addon
 NAME, SERVICE = "coredns", "kube-dns"
 IMAGE = "ballast.local/coredns:1"
 DOMAIN = "cluster.local"
-_LABELS = {"k8s-app": "kube-dns"}  # what monitoring of other clusters looks for
+_LABELS = {"k8s-app": "kube-dns"}  # the label by which monitoring finds it in other clusters
 _ROLE = "system:coredns"
-_ADDRESS = 10  # of the Service network, as kubeadm has it
+_ADDRESS = 10  # number in the Service network, as with kubeadm
 _REPLICAS = 2  # one answers while the other's node is drained
 _HEALTH_PORT, _READY_PORT, _METRICS_PORT = 8080, 8181, 9153
 _RESOLVERS = (DEFAULT, *BEHIND_STUBS)
-_MOST = 15  # that the plugin `forward` takes
-# (group, resources) that the plugin `kubernetes` follows.
+_MOST = 15  # resolvers that the plugin `forward` accepts
+# (group, resources) that the plugin `kubernetes` watches.
 _FOLLOWED = (("", ("services", "pods", "namespaces")), ("discovery.k8s.io", ("endpointslices",)))
 
 
@@ -48,7 +48,7 @@ def cluster_dns(lab: Mapping[str, Any]) -> list[str]:
 
 
 def manifests(lab: Mapping[str, Any], host: Host) -> dict[str, dict[str, Any]]:
-    """Of the lab's record and the machine's resolvers; by the path of each object."""
+    """Objects by path, from the lab's record and the machine's resolvers."""
     rules = [
         {"apiGroups": [group], "resources": list(resources), "verbs": ["list", "watch"]}
         for group, resources in _FOLLOWED
@@ -70,7 +70,7 @@ def manifests(lab: Mapping[str, Any], host: Host) -> dict[str, dict[str, Any]]:
 
 
 def _addresses(of_service: Sequence[str]) -> dict[str, Any]:
-    """Fields of the Service's specification."""
+    """The address fields of the Service's spec."""
     if len(of_service) == 1:
         return {"clusterIP": of_service[0]}
     return {"clusterIP": of_service[0], "clusterIPs": [*of_service], "ipFamilyPolicy": "RequireDualStack"}
@@ -86,13 +86,13 @@ def read_resolvers(host: Host) -> list[str]:
 
 
 def _of_pods_families(resolvers: Sequence[str], lab: Mapping[str, Any]) -> list[str]:
-    """A pod with IPv4 alone does not reach a name server of IPv6."""
+    """Only resolvers that pods can reach: a pod with only IPv4 cannot reach an IPv6 resolver."""
     families = {is_ipv6(network) for network in split(lab["pod_cidr"])}
     return [address for address in resolvers if is_ipv6(address) in families]
 
 
 def _name_servers(text: str) -> list[str]:
-    """Of resolv.conf(5), without those that only the machine reaches."""
+    """Addresses of the name servers in a resolv.conf(5), without those that only the machine reaches."""
     addresses: list[str] = []
     for line in text.splitlines():
         words = line.split()

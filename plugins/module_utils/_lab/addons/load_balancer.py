@@ -4,16 +4,16 @@
 
 """Addresses of Services of type LoadBalancer: MetalLB in layer 2 mode.
 
-Its controller gives a Service an address of the lab's own node network. For each address the speaker of one node answers ARP on the
-lab's bridge, and that node's kube-proxy does the rest. Speakers know of each other by gossip (memberlist), so that another node answers
-when one is gone: without it MetalLB takes every Node object for a node that lives. The gossip is not encrypted: it stays on the bridge,
-and the key would need a right to write Secrets of kube-system.
+Its controller gives a Service an address of the lab's node network. For each address the speaker of one node answers ARP on the
+lab's bridge, and that node's kube-proxy does the rest. Speakers know each other by gossip (memberlist), so that another node answers
+when one fails: without gossip MetalLB takes every Node object for a live node. The gossip is not encrypted: it stays on the bridge,
+and a key would need the right to write Secrets of kube-system.
 
-The controller's webhooks only refuse wrong objects of MetalLB early. They are off: the pool here is made by us, and the API
-server waits for nobody. An object that MetalLB refuses is named in a ConfigurationState.
+The controller's webhooks only reject wrong MetalLB objects early. They are disabled: the pool is made by us, and the API server
+need not wait for them. A ConfigurationState names objects that MetalLB rejects.
 
-The definitions of MetalLB's resources take any field, as MetalLB itself decides what an object means. All are there, as the programs
-watch all, those of BGP too.
+The CRDs of MetalLB accept any field, as MetalLB itself interprets the objects. All its CRDs exist, those of BGP too, as the programs
+watch all of them.
 
 Source of the rights and options: config/rbac, controller/main.go and speaker/main.go of go.universe.tf/metallb; of the resources,
 its api directory.
@@ -32,7 +32,7 @@ from .address_pool import ADDRESS_POOL
 
 CONTROLLER, SPEAKER = "metallb-controller", "metallb-speaker"
 POOL = "lab"
-_FIRST_ADDRESS = 224  # of the node network, behind those of nodes and of virtual machines
+_FIRST_ADDRESS = 224  # of the node network, after those of nodes and virtual machines
 _LAST_IPV6_ADDRESS = 254
 _GROUP = "metallb.io"
 _EXTENSIONS = "apiextensions.k8s.io"
@@ -77,7 +77,7 @@ _SPEAKER_RULES = (
 )
 _SPEAKER_POOL_RULES = (
     ("", ("pods",), ("get", "list")),
-    ("", ("secrets", "configmaps"), _READ),  # it watches them, and uses those of BGP alone
+    ("", ("secrets", "configmaps"), _READ),  # the speaker watches them, but only uses those of BGP
     (
         _GROUP,
         (
@@ -90,8 +90,8 @@ _SPEAKER_POOL_RULES = (
 
 
 def address_ranges(lab: Mapping[str, Any]) -> list[str]:
-    """First and last address for Services, of each IP family. Of IPv4 all of the node network from its 224th on, but the broadcast address;
-    of IPv6, whose networks have no end, the same numbers."""
+    """First and last address for Services, for each IP family. IPv4: from the 224th address of the node network to its end, without the
+    broadcast address. IPv6, whose networks are larger: the same numbers."""
     return [
         f"{network[_FIRST_ADDRESS]}-{network[-2 if network.version == 4 else _LAST_IPV6_ADDRESS]}"
         for network in parse_networks(lab["node_cidr"])
@@ -99,7 +99,7 @@ def address_ranges(lab: Mapping[str, Any]) -> list[str]:
 
 
 def manifests(lab: Mapping[str, Any], host: Host) -> objects.Objects:
-    """The pool comes last: a removal begins with it, while the controller runs and takes the addresses from Services."""
+    """The pool is the last object, so it is removed first, while the controller runs and takes the addresses from Services."""
     made: objects.Objects = {}
     for name, rules, pool_rules in (
         (CONTROLLER, _CONTROLLER_RULES, _CONTROLLER_POOL_RULES),
@@ -182,7 +182,7 @@ def _controller_pod(lab: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _speaker_pod() -> dict[str, Any]:
-    """On every node, whatever its taints. In its network namespace, as it answers ARP on the node's link."""
+    """A pod on every node, whatever its taints. It uses the node's network namespace, as it answers ARP on the node's link."""
     variables = {
         "METALLB_NODE_NAME": "spec.nodeName",
         "METALLB_POD_NAME": "metadata.name",
@@ -195,7 +195,7 @@ def _speaker_pod() -> dict[str, Any]:
         "nodeSelector": {"kubernetes.io/os": "linux"},
         "tolerations": [{"operator": "Exists"}],
         "hostNetwork": True,
-        "terminationGracePeriodSeconds": 2,  # it says good-bye to the others
+        "terminationGracePeriodSeconds": 2,  # it says good-bye to the other speakers
         "containers": [
             {
                 **_container(SPEAKER),

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What nodes and pods use: metrics-server, behind the API group metrics.k8s.io.
+"""Resource usage of nodes and pods: metrics-server, behind the API group metrics.k8s.io.
 
-It asks every kubelet, whose serving certificate the lab's own authority signed: the one that every pod is given for the API server.
+metrics-server asks every kubelet. It trusts their serving certificates by the CA that every pod gets for the API server.
 
 Source of the rights and options: the manifests and the README.md of sigs.k8s.io/metrics-server.
 """
@@ -24,7 +24,7 @@ GROUP_VERSION = ("metrics.k8s.io", "v1beta1")
 _LABELS = {"k8s-app": NAME}
 _PORT = 10250
 _USER = 1000
-_RESOLUTION = "10s"  # the shortest: figures are there twice as soon as by default
+_RESOLUTION = "10s"  # the shortest that it accepts; figures are available twice as soon as by default
 _AUTHORITY = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 _READER = "system:aggregated-metrics-reader"
 

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""NetworkPolicies are enforced: kube-network-policies, on every node.
+"""Enforces NetworkPolicies: kube-network-policies, on every node.
 
-It has each node's kernel hand it the first packet of a connection of a pod that a policy selects, by nftables' queue, and answers whether
-that may pass. While it does not run, those connections wait for it, and fail: a policy is never silently off.
+On each node it has nftables queue the first packet of every connection of a pod that a policy selects, and decides whether the
+packet may pass. While it does not run, those connections wait and fail: a policy is never silently off.
 
 Source of the rights and options: install.yaml of sigs.k8s.io/kube-network-policies.
 """
@@ -40,7 +40,7 @@ def manifests(lab: Mapping[str, Any], host: Host) -> objects.Objects:
 
 
 def _pod() -> dict[str, Any]:
-    """On every node, whatever its taints. In its network namespace, whose packets it judges."""
+    """A pod on every node, whatever its taints. It uses the node's network namespace, whose packets it judges."""
     answers = {"httpGet": {"path": "/metrics", "port": _METRICS_PORT}}
     node = {"name": "NODE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}}
     return {
@@ -49,13 +49,13 @@ def _pod() -> dict[str, Any]:
         "nodeSelector": {"kubernetes.io/os": "linux"},
         "tolerations": [{"operator": "Exists"}],
         "hostNetwork": True,
-        "terminationGracePeriodSeconds": 15,  # it takes its rules out of the kernel, and ends 5 s after
+        "terminationGracePeriodSeconds": 15,  # it removes its rules from the kernel, and ends 5 s later
         "containers": [
             {
                 "name": NAME,
                 "image": IMAGE,
                 "imagePullPolicy": "Never",
-                # Addresses of pods are those that the API has: NRI would need a socket of the node's containerd.
+                # Pod addresses come from the API: NRI would need a socket of the node's containerd.
                 "args": ["--hostname-override=$(NODE)", "--disable-nri", f"--metrics-bind-address=:{_METRICS_PORT}"],
                 "env": [node],
                 "ports": [{"name": "metrics", "containerPort": _METRICS_PORT, "protocol": "TCP"}],

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Objects that several add-ons consist of. Pure. Each function gives objects by their paths, all in the namespace kube-system."""
+"""Objects that several add-ons use, all in the namespace kube-system. Pure. Functions return objects by path."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def service_account(name: str) -> Objects:
 
 
 def rules(rows: Sequence[tuple[str, Sequence[str], Sequence[str]]]) -> list[dict[str, Any]]:
-    """Of roles: (API group, resources, verbs) each."""
+    """The rules of a role, from rows of (API group, resources, verbs)."""
     return [{"apiGroups": [group], "resources": [*resources], "verbs": [*verbs]} for group, resources, verbs in rows]
 
 
@@ -40,13 +40,13 @@ def role(name: str, rules: Sequence[Mapping[str, Any]]) -> Objects:
 
 
 def cluster_role_binding(name: str, account: str, bound: str) -> Objects:
-    """To the ServiceAccount, of the ClusterRole `bound`."""
+    """A binding of the ClusterRole `bound` to the ServiceAccount `account`."""
     path = f"/apis/{_RBAC}/v1/clusterrolebindings/{name}"
     return {path: _binding("ClusterRoleBinding", name, account, "ClusterRole", bound)}
 
 
 def role_binding(name: str, account: str, bound: str) -> Objects:
-    """To the ServiceAccount, of the Role `bound`."""
+    """A binding of the Role `bound` to the ServiceAccount `account`."""
     path = f"/apis/{_RBAC}/v1/{_NAMESPACED}/rolebindings/{name}"
     return {path: _binding("RoleBinding", name, account, "Role", bound)}
 
@@ -98,12 +98,12 @@ def service(
 
 
 def workload_path(resource: str, name: str) -> str:
-    """Of a Deployment or DaemonSet."""
+    """The path of a Deployment or DaemonSet."""
     return f"/apis/apps/v1/{_NAMESPACED}/{resource}/{name}"
 
 
 def needed_tolerations(lab: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Of the taints of the lab's nodes, where no node is without: an add-on runs in every lab."""
+    """Tolerations of the taints of the lab's nodes if every node has some, as an add-on runs in every lab."""
     if not all(node["taints"] for node in lab["nodes"]):
         return []
     taints = {(taint["key"], taint["effect"]) for node in lab["nodes"] for taint in node["taints"]}
@@ -140,7 +140,7 @@ def _pods(labels: Mapping[str, str], pod: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def security_context(*capabilities: str) -> dict[str, Any]:
-    """Of a container that writes to its volumes alone and has no other capability."""
+    """The security context of a container that only writes to its volumes and has only these capabilities."""
     added = {"add": list(capabilities)} if capabilities else {}
     return {
         "allowPrivilegeEscalation": False,

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A registry for images of one's own: Debian's docker-registry, at the address of the lab's first node.
+"""A registry for the user's own images: Debian's docker-registry, at the address of the lab's first node.
 
-It is a pod in the network of its node, so that this host and every node reach it at an address of the lab's bridge; a daemon on the
-host itself would need more rights, and another way to be stopped and removed. It speaks plain HTTP, and each containerd is given
-the mirror that says so.
+It is a pod in its node's network namespace, so this host and every node reach it at an address on the lab's bridge. A daemon on the
+host would need more rights, and would have to be stopped and removed in another way. It speaks plain HTTP, and each containerd
+gets a mirror entry that says so.
 
 Source of its configuration: docs/configuration.md of github.com/distribution/distribution, 2.8.
 """
@@ -31,12 +31,12 @@ _CONFIGURATION = "/etc/docker/registry"
 
 
 def registry_address(lab: Mapping[str, Any]) -> str:
-    """HOST:PORT, which names of its images begin with."""
+    """HOST:PORT, with which the names of its images begin."""
     return f"{primary(lab['nodes'][0]['address'])}:{PORT}"
 
 
 def registry_mirrors(lab: Mapping[str, Any]) -> dict[str, list[str]]:
-    """What tells each containerd that it is asked by HTTP; nothing in a lab without it."""
+    """The mirror entry by which each containerd uses HTTP; empty in a lab without the registry."""
     address = registry_address(lab)
     return {address: [f"http://{address}"]} if NAME in lab.get("addons", ()) else {}
 
@@ -49,7 +49,7 @@ def manifests(lab: Mapping[str, Any], host: Host) -> objects.Objects:
         "http": {"addr": registry_address(lab)},
     }
     made = objects.deployment(NAME, _LABELS, _pod_spec(lab))
-    # A second pod would wait for the port of the first.
+    # With a rolling update the new pod would wait for the port of the old one.
     made[REGISTRY.workloads[0]]["spec"]["strategy"] = {"type": "Recreate"}
     return {**objects.config_map(NAME, {"config.yml": json.dumps(config)}, _LABELS), **made}
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the add-ons of a lab run: their Deployments and DaemonSets, as the API server has them."""
+"""Whether the add-ons of a lab run: the state of their Deployments and DaemonSets in the API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .catalog import ADDONS
 
 
 def read_states_or_unknown(host: Host, place: str, names: Sequence[str]) -> tuple[AddonState, ...]:
-    """For a summary, which is made of a lab that fails too."""
+    """States for a summary, which is also made of a lab that fails."""
     cluster = open_cluster(host, place, LAB_ADDONS)
     with suppress(PeerError):
         if cluster is not None:
@@ -39,7 +39,7 @@ def read_states(host: Host, cluster: Cluster, names: Sequence[str]) -> tuple[Add
 
 
 def wait_for_addons(host: Host, place: str, names: Sequence[str], progress: Progress, *, seconds: float) -> None:
-    """Until all are ready. PeerError `lab-addon` names the first that is not in time."""
+    """Wait until all are ready. PeerError `lab-addon` names the first that is late."""
     cluster = open_cluster(host, place, LAB_ADDONS)
     if cluster is None or not names:
         return
@@ -65,7 +65,7 @@ def wait_for_addons(host: Host, place: str, names: Sequence[str], progress: Prog
 
 
 def judge(workload: Optional[Mapping[str, Any]]) -> str:
-    """READY, or what is missing. A Deployment is ready with one pod: the others are there for when a node is drained."""
+    """READY, or what is missing. One pod makes a Deployment ready: the others are for when a node is drained."""
     if workload is None:
         return "absent"
     status = workload.get("status", {})
@@ -78,7 +78,7 @@ def judge(workload: Optional[Mapping[str, Any]]) -> str:
 
 
 def _find_late(host: Host, cluster: Cluster, name: str) -> tuple[str, str]:
-    """Path and state of the first workload that is not ready; with READY where all are."""
+    """Path and state of the first workload that is not ready; ("", READY) when all are."""
     state = ("", READY)
     for path in ADDONS[name].workloads:
         state = (path, judge(cluster.reader(host, path).find(path)))

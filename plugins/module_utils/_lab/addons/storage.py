@@ -4,8 +4,8 @@
 
 """Volumes: local-path-provisioner, behind the default StorageClass.
 
-A volume is a directory of the node that its first pod runs on. Every node shows a directory of its own at /var/lib/kubelet, which lies
-in the lab's and is removed with the node: volumes are in there, so that one path serves all nodes, also those that come later.
+A volume is a directory on the node where its first pod runs. Every node has its own directory at /var/lib/kubelet, which is in
+the lab's directory and is removed with the node. Volumes are in it, so one path fits all nodes, also those that join later.
 
 Source of the configuration: README.md of github.com/rancher/local-path-provisioner.
 """
@@ -25,7 +25,7 @@ CLASS = "local-path"
 IMAGE = "ballast.local/local-path-provisioner:1"
 VOLUMES = "/var/lib/kubelet/local-path"  # in every node
 _PROVISIONER = "rancher.io/local-path"
-_HELPER_IMAGE = "ballast.local/busybox:1"  # that every node has for the check
+_HELPER_IMAGE = "ballast.local/busybox:1"  # that every node has for the lab's check
 _ANY_NODE = "DEFAULT_PATH_FOR_NON_LISTED_NODES"
 _LABELS = {"app": NAME}
 _CONFIGURATION = "/etc/local-path"
@@ -60,7 +60,7 @@ def manifests(lab: Mapping[str, Any], host: Host) -> dict[str, dict[str, Any]]:
 
 
 def _configuration() -> dict[str, str]:
-    """`setup` and `teardown` run in a pod on the volume's node; a pod of any user may write to its volume."""
+    """`setup` and `teardown` run in a pod on the volume's node. `setup` lets a pod of any user write to its volume."""
     helper = {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Brings a stopped lab back to a snapshot: its etcd, and the volumes of its nodes.
+"""Restores a stopped lab from a snapshot: its etcd, and the volumes of its nodes.
 
-The volumes are first copied next to the existing ones, which takes time and disk space. Disk space is a matter of the plan, so that
-check mode, which the playbook has before it stops anything, refuses a disk that is too full. Then a note says that the restore
-has begun, etcd is restored, and the volumes change places by renames. A run that is killed before the note has changed nothing;
-after it the lab does not start until the same restore was run again, so etcd and volumes never belong to different times.
+The volumes are first copied next to the existing ones, which takes time and disk space. The plan checks disk space, so that
+check mode, which the playbook runs before it stops anything, refuses a disk that is too full. Then a note records that the restore
+has begun, etcd is restored, and renames exchange the volumes. A run killed before the note has changed nothing; after
+the note the lab does not start until the same restore was run again, so etcd and volumes never belong to different times.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ from .store import (
 )
 from .take import no_snapshot
 
-_STAGED, _REPLACED = ".restored", ".replaced"  # beside the volumes of a node, which `local-path` is the name of
-_ROOM = 2**26  # bytes beside the data: tables of the filesystem, and what is written meanwhile
+_STAGED, _REPLACED = ".restored", ".replaced"  # beside a node's directory of volumes, `local-path`
+_ROOM = 2**26  # bytes to spare: filesystem metadata, and writes of others meanwhile
 
 SPEC: dict[str, Any] = {
     "lab_dir": {"type": "path", "default": "/var/lib/ballast/lab"},
@@ -79,7 +79,7 @@ class RestoreRequest:
 
 
 def desired_from_params(params: Mapping[str, Any], host: Host) -> RestoreRequest:
-    """Raises everything that the lab lacks for this snapshot together."""
+    """The request. Raises together everything that prevents this lab from taking the snapshot."""
     lab_dir, name = params["lab_dir"].rstrip("/"), str(params["name"])
     lab, names = require_snapshotable(host, lab_dir), list_snapshots(host, lab_dir)
     snapshot = read_snapshot(host, snapshot_path(lab_dir, name)) if name in names else None
@@ -90,7 +90,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> RestoreRequest
 
 
 def find_differences(snapshot: Snapshot, lab: Lab) -> list[BallastError]:
-    """Why the lab cannot take this snapshot. Nodes and add-ons that came since are no reason."""
+    """Why the lab cannot take this snapshot. Nodes and add-ons added since are no obstacle."""
     problems = []
     version = lab["kubernetes_version"]
     if _minor(version) != _minor(snapshot.kubernetes_version):
@@ -115,12 +115,12 @@ def _minor(version: str) -> list[str]:
 @dataclass(frozen=True)
 class RestoreState:
     begun: bool
-    needed: int  # bytes, beside what a run that was killed has copied
+    needed: int  # bytes, besides what a killed run has copied already
     free: int
 
 
 class LabRestoreEngine(BaseEngine[RestoreRequest, RestoreState, Plan]):
-    """Each run restores: what the lab did since is not known."""
+    """Each run restores, as nobody knows what the lab did since the last one."""
 
     def observe(self, ctx: Context[RestoreRequest]) -> RestoreState:
         desired, host = ctx.desired, ctx.host
@@ -151,7 +151,7 @@ class LabRestoreEngine(BaseEngine[RestoreRequest, RestoreState, Plan]):
         refuse_running_nodes(host, desired.lab)
         plane = _plane_context(ctx)
         plane_state = PLANE_RESTORE.observe(plane)
-        PLANE_RESTORE.plan(plane.desired, plane_state)  # refuses a control plane that runs
+        PLANE_RESTORE.plan(plane.desired, plane_state)  # refuses a running control plane
         PLANE_RESTORE.require(plane, plane_state)
 
     def claim(self, ctx: Context[RestoreRequest]) -> None:
@@ -175,7 +175,7 @@ class LabRestoreEngine(BaseEngine[RestoreRequest, RestoreState, Plan]):
                 _restore_plane(ctx)
             except (Exception, KeyboardInterrupt):
                 if is_new and not _is_plane_begun(ctx):
-                    host.remove(note)  # nothing was replaced: the lab may start as it was
+                    host.remove(note)  # nothing was replaced: the lab may start as before
                 raise
             for place in places.values():
                 _swap(host, place)
@@ -192,7 +192,7 @@ class LabRestoreEngine(BaseEngine[RestoreRequest, RestoreState, Plan]):
 
 
 def _leftovers(desired: RestoreRequest) -> list[str]:
-    """What a run that was killed may have left: the snapshot has all of it."""
+    """What a killed run may have left behind; the snapshot still has all of it."""
     return [
         place + end for place in volumes_paths(desired.lab_dir, desired.lab).values() for end in (_STAGED, _REPLACED)
     ]
@@ -216,13 +216,13 @@ def _restore_plane(ctx: Context[RestoreRequest]) -> None:
 
 
 def _is_plane_begun(ctx: Context[RestoreRequest]) -> bool:
-    """Whether etcd is that of this snapshot, or on its way to be."""
+    """Whether etcd has this snapshot's data, or a restore of it has begun."""
     state = PLANE_RESTORE.observe(_plane_context(ctx))
     return state.is_begun() or state.is_finished()
 
 
 def _stage(host: Host, source: str, place: str) -> None:
-    """A copy of the volumes next to the existing ones; none if the snapshot has none of this node."""
+    """Copy the volumes next to the existing ones; nothing if the snapshot has no volumes of this node."""
     if host.stat(source) is not None:
         copy_tree(host, source, place + _STAGED)
 

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a snapshot of a lab is, and where it lies.
+"""What a snapshot of a lab consists of, and where it is stored.
 
-    LAB_DIR/snapshots/NAME/snapshot.json   what it is of; written last, so that a part of a snapshot is none
+    LAB_DIR/snapshots/NAME/snapshot.json   its description; written last, so that an incomplete snapshot has none
     LAB_DIR/snapshots/NAME/plane.tar       the backup of the control plane, with its keys
-    LAB_DIR/snapshots/NAME/volumes/NODE    the volumes of a node, as they lay there
+    LAB_DIR/snapshots/NAME/volumes/NODE    the volumes of a node, unchanged
 
 Only root may enter any of them.
 """
@@ -62,17 +62,17 @@ def snapshot_path(lab_dir: str, name: str) -> str:
 
 
 def volumes_path(lab_dir: str, node: str) -> str:
-    """Where a node of this host has the volumes of the add-on `storage`."""
+    """The directory of a node's volumes of the add-on `storage`."""
     return os.path.join(lab_dir, "nodes", node, "kubelet", "local-path")
 
 
 def volumes_paths(lab_dir: str, lab: Lab) -> dict[str, str]:
-    """By node of the lab."""
+    """`volumes_path` by node of the lab."""
     return {node["name"]: volumes_path(lab_dir, node["name"]) for node in lab["nodes"]}
 
 
 def read_snapshot(host: Host, path: str) -> Optional[Snapshot]:
-    """None where there is no whole snapshot. BallastError for one of another version of the collection."""
+    """None when there is no complete snapshot. BallastError for one of another version of the collection."""
     data = host.read(os.path.join(path, DESCRIPTION))
     if data is None:
         return None
@@ -94,13 +94,13 @@ def read_snapshot(host: Host, path: str) -> Optional[Snapshot]:
 
 
 def list_snapshots(host: Host, lab_dir: str) -> list[str]:
-    """Names of the whole ones, sorted."""
+    """Names of the complete snapshots, sorted."""
     names = [name for name in host.listdir(snapshots_dir(lab_dir)) if is_name(name)]
     return sorted(name for name in names if host.stat(os.path.join(snapshot_path(lab_dir, name), DESCRIPTION)))
 
 
 def require_snapshotable(host: Host, lab_dir: str) -> Lab:
-    """The record of a lab that snapshots can be taken of. BallastError for every other."""
+    """The record of a lab that supports snapshots. BallastError for any other."""
     lab = read_record(host, lab_dir)
     if lab is None:
         raise no_lab(host, lab_dir)
@@ -110,7 +110,7 @@ def require_snapshotable(host: Host, lab_dir: str) -> Lab:
 
 
 def refuse_running_nodes(host: Host, lab: Mapping[str, Any]) -> None:
-    """Their pods would go on writing. A stopped node has no network namespace."""
+    """Refuse running nodes, as their pods would go on writing. A stopped node has no network namespace."""
     running = [node["name"] for node in lab["nodes"] if host.stat(node["netns"]) is not None]
     if running:
         raise MESSAGES.error("lab-snapshot-running", nodes=", ".join(running))
@@ -125,13 +125,13 @@ def measure_bytes(host: Host, directory: str) -> int:
 
 
 def copy_tree(host: Host, source: str, to: str) -> None:
-    """With owners, modes, times, links and extended attributes. Shares blocks where the filesystem can. `to` must be absent."""
+    """Copy with owners, modes, times, links and extended attributes. Shares blocks if the filesystem can. `to` must be absent."""
     argv = ["cp", "--archive", "--no-target-directory", "--one-file-system", "--reflink=auto", "--", source, to]
     host.run(argv, timeout=COPY_SECONDS)
 
 
 def move(host: Host, source: str, to: str) -> None:
-    """One rename. `to` must be absent."""
+    """Move by one rename. `to` must be absent."""
     host.run(["mv", "--no-target-directory", "--no-clobber", "--", source, to], timeout=60)
 
 

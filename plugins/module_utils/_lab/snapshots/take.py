@@ -4,9 +4,9 @@
 
 """Takes and removes snapshots of a lab: etcd, and the volumes of the add-on `storage`.
 
-The nodes are stopped, so nothing writes to a volume, and nothing but the control plane to etcd: first etcd is backed up, then
-the volumes are copied, so each volume has what its claim in the API says. All is made in a work directory, and one rename makes
-it a snapshot: of a run that was killed nothing stays but that directory, which the next run removes.
+The nodes are stopped, so nothing writes to a volume, and only the control plane writes to etcd. First etcd is backed up, then the
+volumes are copied, so each volume contains what its claim in the API expects. Everything is made in a work directory, and one
+rename makes it a snapshot: a killed run leaves only that directory, which the next run removes.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from .store import (
 from .store import move as move_directory
 
 KIND = "lab-snapshot"
-_LOCK = "lock"  # of the state directory, in which the snapshots lie
-_ROOM = 2**26  # bytes beside the data: tables of the filesystem, and what is written meanwhile
+_LOCK = "lock"  # in the state directory, beside the snapshots
+_ROOM = 2**26  # bytes to spare: filesystem metadata, and writes of others meanwhile
 
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
@@ -81,7 +81,7 @@ class SnapshotRequest:
 
 
 def desired_from_params(params: Mapping[str, Any], host: Host) -> SnapshotRequest:
-    """A snapshot is never overwritten, and removing a missing one is an error, because its name may be misspelt."""
+    """The request. Never overwrites a snapshot. Removing a missing one is an error, as its name may be misspelt."""
     lab_dir, name = params["lab_dir"].rstrip("/"), str(params["name"])
     lab, present = require_snapshotable(host, lab_dir), params["state"] == "present"
     if not is_name(name) or name == _LOCK:
@@ -96,7 +96,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> SnapshotReques
         raise MESSAGES.error("lab-snapshot-drained", nodes=", ".join(drained))
     if not present and name not in names:
         raise no_snapshot(name, names)
-    if not present and read_unfinished_restore(host, lab_dir) == name:  # without it the lab could not start any more
+    if not present and read_unfinished_restore(host, lab_dir) == name:  # without it the lab could never start again
         raise MESSAGES.error("lab-restore-unfinished", name=name, directory=lab_dir)
     return SnapshotRequest(snapshots_dir(lab_dir), lab_dir, name, present, lab)
 
@@ -118,11 +118,11 @@ class SnapshotKind:
             host.make_directory(content, mode=0o700)
             _take(ctx, content)
             host.run(["sync", "--file-system", content], timeout=600)
-            host.remove_tree(target)  # what a killed removal left, which is no snapshot
+            host.remove_tree(target)  # leftovers of a killed removal, which are no snapshot
             move_directory(host, content, target)
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
-        """The description first: what is left of it is no snapshot then. Also what a killed run left of making it."""
+        """Removes the description first: without it the rest is no snapshot. Also removes what a killed run left while making one."""
         with ctx.host.work_directory(os.path.dirname(target), os.path.basename(target)):
             ctx.host.remove(os.path.join(target, DESCRIPTION))
             ctx.host.remove_tree(target)
@@ -141,7 +141,7 @@ class SnapshotsEngine(ResourceEngine[SnapshotRequest]):
         return [Resource(KIND, desired.path, {"name": desired.name}, title=title, group=title)]
 
     def read_recorded(self, ctx: Context[SnapshotRequest]) -> tuple[Recorded, ...]:
-        """Of the snapshot that is asked for alone: the others stay."""
+        """Only the requested snapshot, so that the others stay."""
         return tuple(row for row in super().read_recorded(ctx) if row.target == ctx.desired.path)
 
     def require(self, ctx: Context[SnapshotRequest], state: State) -> None:
