@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Balloons of a cluster: the objects that they are made of, and their sizes.
+"""Balloons of a cluster: their objects and their sizes.
 
 observe    reads objects, nodes, pods and limits
-plan       objects to make; targets, and the steps to them, in an order that never overcommits a host
-apply      makes the objects; then the scheduler decides from the state at that time
+plan       objects to make; targets, and the steps towards them in an order that never overcommits a host
+apply      makes the objects; then the scheduler decides, from the state at that time
 verify     nodes that did not reach their target, with the reason
 """
 
@@ -41,9 +41,9 @@ from .sizing.resources import FLOOR, Resources
 from .sizing.sizing import targets, with_reserves
 from .table import table
 
-_NO_SUM = Resources(-(2**40), -(2**60))  # a reserve with which every sum holds
-_GONE_SECONDS = 120  # for a namespace whose pods end
-# Pods with the label of a balloon that are none: to size a node by them would overcommit it.
+_NO_SUM = Resources(-(2**40), -(2**60))  # a reserve with which no sum is exceeded
+_GONE_SECONDS = 120  # until the namespace's pods have ended
+# Pods that have the label of a balloon and are none: sizing a node by them would overcommit it.
 _IN_THE_WAY = ("balloon-foreign", "balloon-two")
 
 
@@ -54,12 +54,12 @@ class BalloonsState:
     objects: objects.ObjectsState
     fleet: Fleet
     namespace: str  # of the balloons
-    problems: tuple[BallastError, ...] = ()  # pods that would be mistaken for balloons
+    problems: tuple[BallastError, ...] = ()  # pods that could be mistaken for balloons
 
 
 @dataclass(frozen=True)
 class TargetUpdate:
-    """Write the target to the Node, or remove it (None); and remove the startup taint."""
+    """Write the target to the Node, or remove it (None), and remove the startup taint."""
 
     node: Node
     target: Optional[Resources]
@@ -67,8 +67,8 @@ class TargetUpdate:
 
 @dataclass(frozen=True)
 class BalloonsPlan:
-    """`resizes` are the steps if each succeeds at once. `targets` are those of nodes that have a balloon to move,
-    `behind` the nodes that are not at theirs yet, `named` the targets of all nodes that were named, and `hosts` the hosts of these."""
+    """`resizes` are the steps if each succeeds at once. `targets` are those of nodes with a balloon to resize, `behind` the nodes that
+    are not at their target yet, `named` the targets of all named nodes, and `hosts` the hosts of these."""
 
     objects: tuple[ObjectStep, ...]
     resizes: tuple[ResizeStep, ...]
@@ -111,7 +111,7 @@ class BalloonEngine(BaseEngine[BalloonsRequest, BalloonsState, BalloonsPlan]):
             steps = ()
         present = desired.state == PRESENT
         records = [TargetUpdate(nodes[name], target if present else None) for name, target in named.items()]
-        # A missing balloon has nothing to give, and none is made to remove it.
+        # A missing balloon has nothing to return, and none is made only to be removed.
         movable = {name: target for name, target in named.items() if present or _holds_some(nodes[name])}
         return BalloonsPlan(
             objects=steps,
@@ -179,13 +179,15 @@ class BalloonEngine(BaseEngine[BalloonsRequest, BalloonsState, BalloonsPlan]):
 
     def report(self, ctx: Context[BalloonsRequest]) -> dict[str, object]:
         desired = ctx.desired
-        node_targets = self._targets if desired.state == PRESENT else {}  # else what is left of them on Nodes
+        node_targets = (
+            self._targets if desired.state == PRESENT else {}
+        )  # otherwise what is left of the targets on Nodes
         desired = self._locate(desired, api_of(desired, ctx.host))
         fleet = self._verified or read(desired, ctx.host)
         return report_fleet(fleet, node_targets, self._outcomes, tuple(self._targets))
 
     def _locate(self, desired: BalloonsRequest, api: Api) -> BalloonsRequest:
-        """With the namespace of the balloons, the same in all of a run: `apply` may remove the object that names it."""
+        """The request with the balloons' namespace, found once per run, as `apply` may remove the object that names it."""
         if not self._namespace:
             self._namespace = objects.locate(desired, api).namespace
         return replace(desired, namespace=self._namespace)
@@ -197,11 +199,11 @@ class BalloonEngine(BaseEngine[BalloonsRequest, BalloonsState, BalloonsPlan]):
             self._outcomes = execute_resizes(scheduler, cluster, limits_of(desired, host), leases, host, progress)
             if desired.state == ABSENT:
                 if plan.objects:
-                    # The pods go with the DaemonSet, whatever a LimitRange or a webhook says of their sizes.
+                    # The pods are deleted with the DaemonSet, even if a LimitRange or a webhook refuses their sizes.
                     self._outcomes = {name: _without_refusal(outcome) for name, outcome in self._outcomes.items()}
                 for record in plan.records:
                     name = record.node.name
-                    # The reconciler keeps the targets of the others.
+                    # The reconciler continues to enforce the targets of the other nodes.
                     if name not in self._outcomes or self._outcomes[name].outcome == DONE:
                         cluster.annotate(name, None)
 
@@ -250,12 +252,12 @@ def report_fleet(
 
 
 def without_sum(fleet: Fleet) -> Fleet:
-    """As for `state: absent`."""
+    """The fleet for `state: absent`, in which no host is overcommitted."""
     return with_reserves(fleet, _NO_SUM)
 
 
 def _held_to(desired: BalloonsRequest) -> BalloonsRequest:
-    """While balloons are removed, a host may be overcommitted: each of its nodes offers all of its capacity again."""
+    """While balloons are removed, hosts may be overcommitted: each node offers all of its capacity again."""
     return replace(desired, reserve=_NO_SUM) if desired.state == ABSENT else desired
 
 
@@ -269,7 +271,7 @@ def _apply_objects(plan: BalloonsPlan, api: Api, host: Host, progress: Progress)
 
 
 def _gone(api: Api, step: ObjectStep) -> Union[Ready[None], Pending]:
-    """A namespace ends after its content, and nothing can be made in it until then."""
+    """A namespace disappears after its content, and nothing can be made in it until then."""
     return Ready(None) if api.find(step.path) is None else Pending("its contents are being removed")
 
 
@@ -278,13 +280,13 @@ def _others_have_targets(fleet: Fleet, named: Mapping[str, Resources]) -> bool:
 
 
 def _holds_some(node: Node) -> bool:
-    """Whether the balloon has more than the floor. One that waits for its image may wait for ever."""
+    """Whether the balloon has more than the floor. A balloon that waits for its image may wait forever."""
     balloon = node.balloon
     return balloon is not None and not (balloon.state == STARTING and balloon.desired.fits_in(FLOOR))
 
 
 def _finding(why: BallastError) -> Finding:
-    """The subject is in its text."""
+    """The text names the subject."""
     suffix = f"\n  found: {why.found}" if why.found else ""
     return Finding(why.id, "balloons", why.text + suffix, why.remedy)
 

@@ -25,8 +25,8 @@ from .readiness_answers import METRICS, Facts, Reconciler, build_report
 from .report import findings
 from .request import ABSENT, BalloonsRequest, NodeRequest
 
-_KUBELETS = 10  # of a larger fleet, the metrics of so many are read
-_SECONDS = 5  # for the metrics of one
+_KUBELETS = 10  # of a larger fleet, only so many kubelets are asked for metrics
+_SECONDS = 5  # for the metrics of one kubelet
 
 
 def read_params(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -64,7 +64,7 @@ def _read_facts(host: Host, desired: BalloonsRequest, observation: Observation, 
 def _plan_removal(
     api: Api, desired: BalloonsRequest, fleet: Fleet, names: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...], Optional[BallastError]]:
-    """The missing objects; the steps of `state: absent`, or the error that prevents them."""
+    """The missing objects, and the steps of `state: absent` or the error that prevents them."""
     given = {row.name: row for row in desired.nodes}
     rows = tuple(given.get(name, NodeRequest(name)) for name in names if name in fleet.nodes)
     absent = replace(desired, state=ABSENT, nodes=rows)
@@ -100,7 +100,7 @@ def _read_reconciler(host: Host) -> Optional[Reconciler]:
 
 
 def _read_metrics(host: Host, desired: BalloonsRequest, facts: Facts) -> dict[str, tuple[Sample, ...]]:
-    """By node, of the first nodes that are Ready. A kubelet that refuses or does not answer in time is left out."""
+    """Metrics by node, of the first Ready nodes. A kubelet that refuses or does not answer in time is left out."""
     api = connect(host, desired.kubeconfig, desired.context, timeout=_SECONDS)
     samples = {}
     for node in [node for node in facts.sized if node.ready][:_KUBELETS]:

@@ -4,15 +4,15 @@
 
 """The admission policy that confines the reconciler's ServiceAccount where RBAC cannot. Pure.
 
-RBAC gives verbs on whole resources: who may patch a Node may change its labels and taints, and `create` knows no
+RBAC grants verbs on whole resources: a right to patch Nodes covers their labels and taints, and `create` cannot use
 resourceNames. The policy confines each write of that one user:
 
-    nodes          the annotation of the target; the startup taint may go, and nothing else may change
-    pods/resize    of pods that the balloons' DaemonSet made
-    leases         those whose name begins with ballast-balloon-
+    nodes          may change the target's annotation and remove the startup taint, and nothing else
+    pods/resize    only of pods that the balloons' DaemonSet made
+    leases         only those whose name begins with ballast-balloon-
 
-It is made before the rights, and fails closed. It compares fields by iterating over the object, and so covers fields that a
-later version of Kubernetes adds. Source: KEP-3488; GA in 1.30.
+It is made before the rights, and fails closed. It compares fields by iterating over the object, so it also covers fields
+that later Kubernetes versions add. Source: KEP-3488; GA in 1.30.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KINDS = {
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }
-# What the API server itself writes in every update; the annotations are compared one by one.
+# Fields that the API server itself changes in every update, and the annotations, which are compared one by one.
 _WRITTEN = ["annotations", "managedFields", "resourceVersion", "generation"]
 
 
@@ -52,7 +52,7 @@ def policy_objects(names: Names, namespace: str) -> dict[str, Object]:
             _validation("pods", _pod(names), f"it may resize pods of DaemonSet {names.name} alone"),
             _validation(
                 "leases",
-                # One that is created has no old form, and perhaps no name in the request.
+                # A new Lease has no old object, and perhaps no name in the request.
                 f"(oldObject == null ? object : oldObject).metadata.name.startsWith({_text(NAME + '-')})",
                 f"it may write Leases whose name begins with {NAME}-",
             ),
@@ -90,7 +90,7 @@ def _pod(names: Names) -> str:
 
 
 def _same(new: str, old: str, apart_from: list[str]) -> str:
-    """Both have the same keys and values, except for the keys `apart_from`."""
+    """CEL: both have the same keys and values, except for the keys `apart_from`."""
     but = json.dumps(apart_from)
     new, old = f"dyn({new})", f"dyn({old})"
     kept = f"{old}.all(k, k in {but} || k in {new})"

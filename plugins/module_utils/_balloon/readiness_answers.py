@@ -48,14 +48,14 @@ RECONCILER_FAILING = "balloon-reconciler-failing"
 _RESIZE, _PENDING = "kubelet_pod_resize_duration_milliseconds", "kubelet_pod_pending_resizes"
 METRICS = frozenset({f"{_RESIZE}_bucket", _PENDING})
 _OVERSOLD = ("balloon-oversold", "balloon-limits-over", "balloon-over-limit")  # ids of findings
-_NAMED = 20  # of a longer list, so many are shown
+_NAMED = 20  # items of a longer list that are shown
 _NODES = "`kubectl get nodes -o yaml` and `kubectl get pods -A -l balloons.ballast.dev/balloon -o yaml`"
 _STATUS = "`ballast-balloons status --json`"
 
 
 @dataclass(frozen=True)
 class Reconciler:
-    """On the machine where this was read. `seconds_since_success` is None before the first success."""
+    """The reconciler on this machine. `seconds_since_success` is None before the first success."""
 
     answers: bool
     problems: tuple[str, ...] = ()
@@ -64,17 +64,17 @@ class Reconciler:
 
 @dataclass(frozen=True)
 class Facts:
-    """`fleet` has reserves and limits; of its nodes, those in `names` are reported."""
+    """`fleet` has reserves and limits; only its nodes in `names` are reported."""
 
     fleet: Fleet
     names: tuple[str, ...]
     findings: tuple[Finding, ...]
-    problems: tuple[BallastError, ...]  # of nodes and pods that others wrote
+    problems: tuple[BallastError, ...]  # problems of nodes and pods that others have written
     missing: tuple[str, ...]  # objects of balloons that the cluster lacks
     plan: tuple[str, ...]  # of `state: absent` for all of these nodes
     plan_problem: Optional[BallastError]
-    reconciler: Optional[Reconciler]  # None where none is installed on this machine
-    kubelets: Mapping[str, tuple[Sample, ...]]  # metrics by node, of the few that were asked
+    reconciler: Optional[Reconciler]  # None when this machine has none
+    kubelets: Mapping[str, tuple[Sample, ...]]  # metrics by node, of the few kubelets that were asked
 
     @property
     def sized(self) -> tuple[Node, ...]:
@@ -107,7 +107,7 @@ def build_report(facts: Facts) -> Reading:
 
 
 def present_failures(facts: Facts) -> dict[str, str]:
-    """By id of each failure mode that is present: what was observed of it."""
+    """What was observed of each failure mode that is present, by its id."""
     absent = [node.name for node in facts.sized if _is_absent(node)]
     apart = [_describe_distance(node) for node in facts.sized if not _is_absent(node) and not _is_there(node)]
     refused = [
@@ -194,7 +194,7 @@ def _healthy(facts: Facts, present: Mapping[str, str]) -> Answer:
 
 
 def _resizes(facts: Facts) -> tuple[Figure, ...]:
-    """Of all pods of these nodes: a kubelet counts balloons and other pods together."""
+    """Resizes of all pods of these nodes, as a kubelet counts balloons and other pods together."""
     if not facts.kubelets:
         return ()
     samples = [sample for node in facts.kubelets.values() for sample in node]

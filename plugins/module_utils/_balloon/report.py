@@ -4,7 +4,7 @@
 
 """What `balloon` and `balloon_info` return about nodes and hosts, and the problems in it. Pure.
 
-Amounts are `{"cpu": "1750m", "memory": "7168Mi"}`, and None where there is none.
+Amounts are `{"cpu": "1750m", "memory": "7168Mi"}`; None when there is none.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Row = dict[str, object]
 def report(
     fleet: Fleet, targets: Mapping[str, Resources], outcomes: Mapping[str, Outcome], names: Collection[str] = ()
 ) -> dict[str, list[Row]]:
-    """`nodes`, those of `names` or all, and `hosts`, those of these nodes with all their nodes; sorted by name.
+    """`nodes`: those in `names`, or all. `hosts`: the hosts of these nodes, with all their nodes. Both sorted by name.
 
-    `targets` of the nodes that are to have one, for others that of the annotation counts; `outcomes` of the nodes that were
-    to be moved. `fleet` has its reserves.
+    `targets` has the nodes that are to get one; for other nodes the annotation counts. `outcomes` has the nodes that were to be
+    resized. `fleet` has its reserves.
     """
     shown = sorted(names or fleet.nodes)
     nodes = [_node(fleet.nodes[name], targets, outcomes.get(name)) for name in shown]
@@ -72,7 +72,7 @@ def _node(node: Node, targets: Mapping[str, Resources], outcome: Optional[Outcom
 
 
 def _host(fleet: Fleet, name: str, nodes: Sequence[Node], targets: Mapping[str, Resources]) -> Row:
-    """`targets`: a node without one counts with what it keeps."""
+    """The row of a host. A node without an entry in `targets` counts with what it keeps."""
     unreserved = fleet.unreserved(name)
     return {
         "name": name,
@@ -86,8 +86,7 @@ def _host(fleet: Fleet, name: str, nodes: Sequence[Node], targets: Mapping[str, 
 
 
 def _host_findings(host: str, nodes: Sequence[Node], unreserved: Resources) -> list[Finding]:
-    """How a host is overcommitted: by the balloons of its nodes, by their limits, or by a node whose limit leaves less than it
-    offers."""
+    """How a host is overcommitted: by its nodes' balloons, by their limits, or by a node whose limit leaves less than it offers."""
     result = []
     promised = unreserved - left_to_promise(nodes, unreserved)
     if not promised.fits_in(unreserved):
@@ -102,13 +101,13 @@ def _host_findings(host: str, nodes: Sequence[Node], unreserved: Resources) -> l
 
 
 def _finding(subject: str, id: str, **fields: Resources) -> Finding:
-    """A warning: no run makes this worse than it was before."""
+    """A warning: no run makes this worse."""
     error = MESSAGES.error(id, **{name: str(amount) for name, amount in fields.items()})
     return Finding(error.id, subject, error.text, error.remedy, blocking=False)
 
 
 def _known_quantities(amount: Optional[Resources]) -> Optional[dict[str, str]]:
-    """None also until the kubelet has reported it."""
+    """Quantities; None for no resources, also before the kubelet has reported them."""
     return None if amount == NONE else _quantities(amount)
 
 

@@ -25,7 +25,9 @@ NEVER_PREEMPT, NODE_CRITICAL = "never-preempt", "node-critical"
 TIMEOUT_MOST = 3600.0  # seconds
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}", re.ASCII)
-_NAME = re.compile(r"(?!system-)[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", re.ASCII)  # in keys of labels, which have 63
+_NAME = re.compile(
+    r"(?!system-)[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", re.ASCII
+)  # part of label keys, which have at most 63 characters
 _SHARE = re.compile(r"(\d{1,9}/\d{1,9}|\d(\.\d{1,9})?)", re.ASCII)
 _CGROUP = re.compile(r"(?!.*\.slice$)[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}", re.ASCII)
 _SOCKET = re.compile(r"/[\x21-\x7e]{1,106}", re.ASCII)  # sun_path of sockaddr_un holds 107 bytes and a NUL, unix(7)
@@ -63,7 +65,7 @@ SPEC: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class LimitOption:
-    """The key of a row of `nodes` that names the limit to change in step with the balloon, with `option`."""
+    """A key in the rows of `nodes` that names the limit to change in step with the balloon; requires `option`."""
 
     name: str
     option: str
@@ -89,12 +91,12 @@ LIMITS = (
 
 @dataclass(frozen=True)
 class NodeRequest:
-    """A row of `nodes`. Of each resource the target counts if it is given, else the share, else the weight."""
+    """A row of `nodes`. For each resource the target counts if given, else the share, else the weight."""
 
     name: str
     target: Mapping[str, int] = field(default_factory=dict)  # "cpu" in millicores, "memory" in bytes: those given
-    share: Optional[Fraction] = None  # of the host's room
-    weight: Optional[int] = None  # None counts as 1 where neither target nor share says a resource
+    share: Optional[Fraction] = None  # of the host's unreserved capacity
+    weight: Optional[int] = None  # None: 1, if neither target nor share has the resource
     slice: str = ""  # a cgroup's name, "ballast-lab-n1"; "" without `slices`
     qmp: str = ""  # a unix socket's path; "" without `vm`
 
@@ -103,25 +105,25 @@ class NodeRequest:
 class BalloonsRequest:
     state: str  # PRESENT; ABSENT: nodes without balloon and target
     kubeconfig: str  # "" is as in connection.py
-    namespace: str  # of the balloon pods; "" before `objects.locate`
+    namespace: str  # of the balloon pods; "" until `objects.locate` sets it
     nodes: tuple[NodeRequest, ...]  # empty for the info module: all nodes
-    reserve: Optional[Resources]  # of each host; None is the sum of what its kubelets reserve
+    reserve: Optional[Resources]  # of each host; None: the sum of what its kubelets reserve
     priority: str
     grow_timeout: float  # seconds
     slices: bool
     vm: bool
-    image: str  # "" for the sandbox image of the nodes, see deployment/sandbox_image.py
+    image: str  # "": the sandbox image of the nodes, see deployment/sandbox_image.py
     names: Names = SIZES
     context: str = ""
 
     @classmethod
     def to_read(cls, params: Mapping[str, Any]) -> BalloonsRequest:
-        """From the options of the info module, which has fewer."""
+        """The request from the options of the info module, which has fewer."""
         return cls._of({**{name: row.get("default") for name, row in SPEC.items()}, **params}, [])
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> BalloonsRequest:
-        """From the options, whose types the argument spec has checked. Raises every problem at once."""
+        """The request from the options, whose types the argument spec has checked. Raises every problem at once."""
         return cls._of(params, [] if params["nodes"] else [MESSAGES.error("balloon-no-nodes")])
 
     @classmethod
@@ -135,7 +137,7 @@ class BalloonsRequest:
         ):
             if params[name] is not None and not form.fullmatch(params[name]):
                 problems.append(_wrong(name, repr(params[name]), expected))
-        # Also false for what is not a number, which a float may be.
+        # Also false for NaN, which a float may be.
         if not 0 < params["grow_timeout"] <= TIMEOUT_MOST:
             expected = f"a number of seconds above 0 and up to {TIMEOUT_MOST:.0f}"
             problems.append(_wrong("grow_timeout", params["grow_timeout"], expected))
@@ -184,7 +186,7 @@ def _node(row: Mapping[str, Any], path: str, params: Mapping[str, Any], problems
 
 
 def _amounts(given: Mapping[str, Optional[str]], path: str, problems: list[BallastError]) -> dict[str, int]:
-    """`{"cpu": "1.5"}` is `{"cpu": 1500}`."""
+    """Parsed amounts: `{"cpu": "1.5"}` becomes `{"cpu": 1500}`."""
     amounts = {}
     for name in _AMOUNT:
         text = given.get(name)
@@ -202,7 +204,7 @@ def _amounts(given: Mapping[str, Optional[str]], path: str, problems: list[Balla
 
 
 def _share(text: Optional[str], path: str, problems: list[BallastError]) -> Optional[Fraction]:
-    """`1/3`, `0.25` or `1`, exactly."""
+    """The exact share of `1/3`, `0.25` or `1`."""
     if text is None:
         return None
     try:

@@ -18,7 +18,7 @@ _HEADS = ("NODE", "TARGET", "BALLOON", "PODS REQUEST", "FREE", "STATE")
 
 
 def table(fleet: Fleet, targets: Mapping[str, Resources], names: Sequence[str]) -> str:
-    """Of the nodes of these names, with a line for each of their hosts. `fleet` has its reserves."""
+    """The named nodes, and a line for each of their hosts. `fleet` has its reserves."""
     rows = [_row(fleet.nodes[name], targets) for name in names]
     hosts = sorted({fleet.nodes[name].host for name in names})
     return "\n".join([*align_rows([_HEADS, *rows], numbers=()), "", *(_host(fleet, host) for host in hosts)])

@@ -122,7 +122,7 @@ class TopologyRequest:
     pod_cidr: Networks
     service_cidr: Networks  # one per family
     kube_proxy: str  # what runs it: one of KUBE_PROXIES
-    audit: str  # this and the next three: as the options of the module control_plane
+    audit: str  # this and the next two: as the options of the module control_plane
     encryption: str
     arguments: Mapping[str, Mapping[str, Any]]
     feature_gates: Mapping[str, bool]  # of all Kubernetes programs

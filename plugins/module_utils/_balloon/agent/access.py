@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The reconciler's access to the API server: a kubeconfig on this machine, for its owner alone."""
+"""The reconciler's access to the API server: a kubeconfig on this machine that only its owner can read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OTHERS = 0o077
 
 
 def read_credentials(settings: Settings, host: Host) -> Access:
-    """HostError where the file is not there or not for its owner alone, UserError or Problems where it is no kubeconfig."""
+    """HostError when the file is missing or others can read it, UserError or Problems when it is no kubeconfig."""
     path = settings.kubeconfig
     stat = host.stat(path)
     if stat is None:

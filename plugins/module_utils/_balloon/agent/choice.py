@@ -4,8 +4,8 @@
 
 """Which nodes the reconciler keeps at a target, and which of them to resize now. Pure.
 
-After a failed attempt a node waits `first` seconds, then each time twice as long, up to `most`. It waits only `first` once
-there is capacity for a reverted or blocked resize, and not at all when its target or its balloon is another.
+After a failed attempt a node waits `first` seconds, then twice as long each time, up to `most`. It waits only `first` once a
+reverted or blocked resize has capacity, and not at all when its target or its balloon has changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Attempt:
     outcome: Outcome
     target: Resources
     balloon: str  # its uid
-    at: float  # its end, by a monotonic clock
+    at: float  # when it ended, by a monotonic clock
     times: int = 1
 
 
@@ -42,10 +42,10 @@ class Known:
 
 
 def kept_targets(fleet: Fleet, names: Collection[str], known: Mapping[str, Known]) -> dict[str, Resources]:
-    """As annotated; of the nodes of `names`, or of all where that is empty.
+    """The annotated targets of the nodes in `names`, or of all nodes if that is empty.
 
-    A Node that registered again since it had a target lost the annotation with the old object, and keeps the target. A Node
-    whose annotation was removed has none.
+    A Node that registered again after it had a target lost the annotation with the old object, and keeps the target. A Node
+    whose annotation was removed has no target.
     """
     kept = {}
     for node in fleet.nodes.values():
@@ -76,7 +76,7 @@ def due_targets(
 
 
 def next_due(fleet: Fleet, targets: Mapping[str, Resources], attempts: Attempts, retry: Retry) -> dict[str, float]:
-    """Of each Ready node that is not at its target and has a balloon: when it is due; 0 is at once."""
+    """When each Ready node with a balloon that is not at its target is due, by the clock of `Attempt.at`; 0 is at once."""
     return {name: _due_at(fleet, targets, attempts, name, retry) for name in _apart(fleet, targets)}
 
 

@@ -8,9 +8,9 @@
       |                                                                                            |
       +-- not at target --> acquire the Lease --> list again --> resize --> release it ------------+
 
-It keeps one thing that the cluster lacks: the targets of Nodes that are away, since a kubelet that registers again writes no
-annotation. After a kill, the next reconciler reads all else from the cluster. Another holder of a host's Lease goes first;
-what it wrote is read before anything is done there. While the API server is away, the reconciler waits.
+It remembers one thing that the cluster lacks: the targets of Nodes that are away, as a kubelet that registers again writes no
+annotation. After a kill, the next reconciler reads everything else from the cluster. While another holds a host's Lease, the
+reconciler waits, and reads what was written before it acts there. While the API server does not answer, it waits.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _UNAUTHORIZED = 401  # the server does not know the client, as when a token has 
 
 
 class Counts(Protocol):
-    """Counters of what happens, for metrics."""
+    """Counters of events, for metrics."""
 
     def count_outcome(self, outcome: str) -> None: ...
 
@@ -67,7 +67,7 @@ class Counts(Protocol):
 
 
 class Uncounted:
-    """Without metrics."""
+    """Counts nothing, when metrics are off."""
 
     def count_outcome(self, outcome: str) -> None:
         pass
@@ -94,11 +94,11 @@ class LogSink:
 
 
 class Stopped(Exception):
-    """The reconciler has to end, or to start again with other settings."""
+    """The reconciler must end, or start again with other settings."""
 
 
 class WatchfulCluster(Cluster):
-    """A cluster whose waits raise `Stopped` when the reconciler has to stop: nothing is half done during a wait. It never writes
+    """A cluster whose waits raise `Stopped` when the reconciler must stop: during a wait nothing is half done. It never writes
     back a target: an annotation that was changed meanwhile stays changed."""
 
     until = staticmethod(lambda: False)
@@ -113,7 +113,7 @@ class WatchfulCluster(Cluster):
 
     def annotate(self, name: str, target: Optional[Resources]) -> None:
         node = self.fleet().nodes.get(name)
-        if node is not None and node.target is not None:  # else `restore` writes both at once
+        if node is not None and node.target is not None:  # otherwise `restore` writes both at once
             self.untaint(name)
 
     def restore(self, name: str, target: Resources) -> None:
@@ -144,17 +144,17 @@ class Reconciler:
         self._attempts: Attempts = {}
         self._known = known
         self._limit_of: Mapping[str, Resources] = {}
-        self._denied: dict[str, float] = {}  # hosts of other holders: when to try again
+        self._denied: dict[str, float] = {}  # hosts with another Lease holder: when to try again
         self._moving = False
-        self._said: frozenset[str] = frozenset()  # problems in the log
+        self._said: frozenset[str] = frozenset()  # problems that are logged already
         self._problems: tuple[str, ...] = ()
-        self._failures = 0  # in a row
+        self._failures = 0  # consecutive failures
         self._success: Optional[float] = None
 
-    # For the working thread.
+    # Called in the working thread.
 
     def run(self) -> None:
-        """Run until a wait raises `Stopped`. Returns when the kubeconfig has to be read again."""
+        """Run until a wait raises `Stopped`. Returns when the kubeconfig must be read again."""
         while True:
             error = self._try(self._look)
             if isinstance(error, Refused) and error.status == _UNAUTHORIZED:
@@ -199,7 +199,7 @@ class Reconciler:
             self._parts.counts.note_success(self._parts.host.now())
 
     def _move(self, hosts: Collection[str]) -> None:
-        """Resize what is due on these hosts, as far as their Leases can be acquired."""
+        """Resize what is due on those of these hosts whose Leases can be acquired."""
         if not hosts:
             return
         leases = self._parts.leases
@@ -268,7 +268,7 @@ class Reconciler:
         self._said = frozenset(by_text)
         self._problems = tuple(by_text)[:_LONGEST_SHOWN]
 
-    # For any thread.
+    # Called in any thread.
 
     def view(self) -> View:
         fleet = self._parts.cluster.fleet().with_limits(self._limit_of)
@@ -303,5 +303,5 @@ class Reconciler:
 
     @property
     def calls(self) -> int:
-        """Requests to the API server."""
+        """Number of requests to the API server."""
         return sum(self._parts.cluster.calls.values()) + sum(self._parts.leases.calls.values())

@@ -8,8 +8,8 @@
     ballast-balloons check --config FILE             check FILE
     ballast-balloons status --config FILE [--json]   what the running reconciler sees and does
 
-Exit status: 0 after SIGTERM, 2 for a bad configuration or command line, 3 when this machine does not let it run, as when
-another reconciler does, 1 for an unexpected error. It never ends because the API server is away.
+Exit status: 0 after SIGTERM, 2 for a bad configuration or command line, 3 when this machine prevents a start, for example by
+another running reconciler, 1 for an unexpected error. It keeps running while the API server does not answer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .settings import RESTART_KEYS, Settings, parse_settings
 from .status import status_of, table
 from .worker import Worker
 
-# By module, its Debian package.
+# Debian package by Python module.
 _METRICS_LIBRARIES = {"prometheus_client": "python3-prometheus-client"}
 
 
@@ -52,7 +52,7 @@ def _check(config: str, directory: str) -> str:
 
 
 def _load(config: str, directory: str) -> Settings:
-    """The settings, if a reconciler can start with them while no other runs."""
+    """The settings. Raises when a reconciler could not start with them, leaving aside one that runs already."""
     settings = _read(read_config(AGENT, config), config)
     require_libraries(AGENT, _METRICS_LIBRARIES if settings.metrics is not None else {})
     check_places(AGENT, directory)
@@ -93,7 +93,7 @@ async def _serve(settings: Settings, config: str, directory: str) -> None:
 
 
 def _take(worker: Worker, started: Settings, config: str, text: str) -> Mapping[str, object]:
-    """Reload all settings but those that need a restart."""
+    """Reload all settings except those that need a restart."""
     settings = _read(text, config)
     kept = {name: getattr(started, name) for name in RESTART_KEYS}
     changed = [name for name, value in kept.items() if getattr(settings, name) != value]

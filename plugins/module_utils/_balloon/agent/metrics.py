@@ -47,7 +47,7 @@ class View:
 
     fleet: Fleet = field(default_factory=lambda: Fleet({}))
     targets: Mapping[str, Resources] = field(default_factory=dict)  # of nodes with a target
-    reached: frozenset[str] = frozenset()  # of these, the ones at their target
+    reached: frozenset[str] = frozenset()  # nodes of `targets` that are at their target
 
     @property
     def hosts(self) -> list[str]:
@@ -84,7 +84,7 @@ class Metrics:
         self._denied.inc()
 
     def note_success(self, now: float) -> None:
-        """`now` is in seconds since 1970."""
+        """`now` is Unix time."""
         self._success.set(now)
 
     def _counter(self, name: str, text: str, labels: list[str]) -> Any:
@@ -99,7 +99,7 @@ class _Gauges:
         self._calls = calls
 
     def describe(self) -> Iterable[Any]:
-        """Empty: nothing has been read at registration."""
+        """Nothing, as nothing is known at registration."""
         return []
 
     def collect(self) -> Iterable[Any]:
@@ -126,7 +126,7 @@ class _Gauges:
         yield CounterMetricFamily(f"{_PREFIX}_api_calls", "Requests to the API server.", value=self._calls())
 
     def _amounts(self, name: str, text: str, label: str, values: Mapping[str, Optional[Resources]]) -> Any:
-        """Values of None are left out."""
+        """Omits names whose value is None."""
         from prometheus_client.core import GaugeMetricFamily
 
         family = GaugeMetricFamily(f"{_PREFIX}_{name}", text, labels=[label, "resource", "unit"])

@@ -42,8 +42,7 @@ class Reserve:
 
 @dataclass(frozen=True)
 class Retry:
-    """Seconds until a node that did not reach its target is tried again: `first`, then each time twice as long, up to
-    `most`."""
+    """Seconds before a node that did not reach its target is tried again: `first`, then twice as long each time, up to `most`."""
 
     first: float = 10.0
     most: float = 600.0
@@ -51,13 +50,13 @@ class Retry:
 
 @dataclass(frozen=True)
 class Settings:
-    """Times in seconds. `nodes` empty: all that have the annotation. `metrics` is address and port, None for no listener."""
+    """Times are in seconds. Empty `nodes`: all nodes with the annotation. `metrics` is address and port, None for no listener."""
 
     kubeconfig: str
     context: str = ""  # of the kubeconfig; "" is the current one
     namespace: str = ""  # where the balloons are
     nodes: tuple[NodeRow, ...] = ()
-    reserve: Optional[Reserve] = None  # of each host; None is the sum of what its kubelets reserve
+    reserve: Optional[Reserve] = None  # of each host; None: the sum of what its kubelets reserve
     slices: bool = False
     vm: bool = False
     interval: float = 60.0  # between two looks without a change
@@ -132,7 +131,7 @@ def _node(row: Reader, options: dict[str, bool]) -> NodeRow:
 
 
 def _quantity(value: Any) -> Quantity:
-    """A whole number may be without quotes: `cpu: 2`."""
+    """A quantity; a whole number needs no quotes: `cpu: 2`."""
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else value
     try:
         quantity = parse_quantity(text) if isinstance(text, str) else None

@@ -20,7 +20,7 @@ Data = dict[str, Any]
 
 @dataclass(frozen=True)
 class NodeNote:
-    """What the reconciler knows about a node beside the facts of the cluster."""
+    """What the reconciler knows about a node, besides the facts of the cluster."""
 
     outcome: str = ""  # of the last attempt, "" before the first
     text: str = ""
@@ -37,14 +37,14 @@ class Notes:
 
 
 def status_of(settings: Settings, config: str, seconds: float, view: View, notes: Notes) -> Data:
-    """JSON data. `seconds` is how long it runs."""
+    """JSON data. `seconds` is the uptime."""
     fleet_report = (
         report(view.fleet, dict(view.targets), {}, sorted(view.targets)) if view.targets else {"nodes": [], "hosts": []}
     )
     return {
         "config": config,
         "seconds": seconds,
-        "settings": asdict(settings),  # those in effect, which a deployment compares with its own
+        "settings": asdict(settings),  # the settings in effect, with which a deployment compares its own
         "moving": notes.moving,
         "seconds_since_success": notes.seconds_since_success,
         "api_calls": notes.api_calls,
@@ -58,7 +58,7 @@ def status_of(settings: Settings, config: str, seconds: float, view: View, notes
 
 
 def table(status: Data) -> str:
-    """Text of several lines, of `status_of`."""
+    """The result of `status_of`, as text of several lines."""
     nodes, hosts = status["nodes"], status["hosts"]
     reached = sum(1 for row in nodes if row["at_target"])
     since = status["seconds_since_success"]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The thread of the reconciler: it follows a cluster, and starts again with new settings or credentials."""
+"""The reconciler's thread: it follows a cluster, and starts again with new settings or credentials."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .status import Notes
 
 
 class Worker:
-    """`run` has a thread of its own; any thread may call the rest."""
+    """`run` has its own thread; any thread may call the other methods."""
 
     def __init__(self, settings: Settings, host: Host, log: Log) -> None:
         self.counts: Counts = Uncounted()
@@ -38,7 +38,7 @@ class Worker:
         self._host = host
         self._log = log
         self._ending = threading.Event()
-        self._stir = threading.Event()  # ends a wait between two connections
+        self._stir = threading.Event()  # ends the wait between two connections
         self._cluster: Optional[WatchfulCluster] = None
         self._reconciler: Optional[Reconciler] = None
         self._known: Mapping[str, Known] = {}
@@ -46,7 +46,7 @@ class Worker:
         self._trouble = ""
 
     def run(self) -> None:
-        """Run until `end`. Raises nothing but defects of the program."""
+        """Run until `end` is called. Raises only defects of the program."""
         failures = 0
         while not self._ending.is_set():
             self._effective = self._latest

@@ -30,9 +30,9 @@ from .informer import NODES, PODS, FleetInformer, ObjectVersion
 from .messages import MESSAGES
 from .reading import Machine, Observation
 
-_CONFLICTS = 5  # of one Node: there are gaps between the writes of the kubelet and of others
-# Words in a refusal, searched in this order. Of the API server's admission plugins resourcequota, limitranger, webhook and
-# policy/validating, and of its authorization.
+_CONFLICTS = 5  # of one Node: kubelet and others write it too, and leave gaps between their writes
+# Words to search for in a refusal, in this order. Sources: the API server's admission plugins resourcequota, limitranger,
+# webhook and policy/validating, and its authorization.
 _WORDS = (
     ("admission webhook", "balloon-refused-webhook"),
     ("AdmissionPolicy", "balloon-refused-webhook"),
@@ -46,7 +46,7 @@ _STATUSES = {401: "balloon-refused-access", 404: "balloon-refused-unserved", 422
 
 
 class Cluster:
-    """`reserve` is that of each host, None for the sum of what its kubelets reserve. Threads may share it."""
+    """`reserve` is that of each host, None for the sum of what its kubelets reserve. Safe for threads."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Cluster:
         self._informer = FleetInformer(api, host, namespace=namespace, names=names, machine=machine)
 
     def load(self) -> None:
-        """List everything: for a single read, and to be up to date however late a watch is."""
+        """List everything: for a single read, or to be up to date although a watch is late."""
         self._informer.load()
 
     def __enter__(self) -> Cluster:
@@ -79,7 +79,7 @@ class Cluster:
         self._informer.end()
 
     def observe(self) -> Observation:
-        """The fleet, and the problems of nodes and pods that others wrote."""
+        """The fleet, and the problems of nodes and pods that others have written."""
         observation = self._informer.observe()
         return Observation(with_reserves(observation.fleet, self._reserve), observation.problems)
 
@@ -89,16 +89,16 @@ class Cluster:
 
     @property
     def calls(self) -> Mapping[str, int]:
-        """How many calls there were, as in {"PATCH pods/resize": 3}."""
+        """Number of calls by kind, such as {"PATCH pods/resize": 3}."""
         return self._informer.calls
 
     @property
     def lost(self) -> Optional[tuple[float, BallastError]]:
-        """Seconds since the API server could last be followed, and why; None while it is followed."""
+        """Seconds since the watch of the API server was lost, and why; None while it works."""
         return self._informer.lost
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a change since the last wait, or for `ring`. False where neither came in time."""
+        """Wait for a change since the last wait, or for `ring`. False when neither came in time."""
         rung = self._informer.bell.wait(seconds)
         self._informer.bell.clear()
         return rung
@@ -110,8 +110,8 @@ class Cluster:
     def resize(self, action: Resize) -> None:
         """Send one PATCH, which has no effect on a pod that changed since the decision.
 
-        `balloon-changed` where it did; the pod has been read again then. `balloon-refused-...` where the server refuses. Any
-        other PeerError (see `is_temporary`) leaves open whether the server has done it.
+        Raises `balloon-changed` when it did change; the pod has then been read again. `balloon-refused-...` when the server refuses.
+        Any other PeerError (see `is_temporary`) leaves open whether the server resized the pod.
         """
         key = (action.namespace, action.pod)
         seen = self._informer.version_of(PODS, key)
@@ -129,17 +129,17 @@ class Cluster:
         self._informer.put_answer(PODS, answer)
 
     def annotate(self, name: str, target: Optional[Resources]) -> None:
-        """The node's balloon holds `target`: write that to its Node, and remove the startup taint. None removes the
-        annotation. No call where nothing changes."""
+        """The node's balloon leaves `target`: write that to its Node, and remove the startup taint. None removes the annotation. Makes
+        no call when nothing changes."""
         self._write_node(name, lambda node: target)
 
     def untaint(self, name: str) -> None:
-        """The node's balloon holds its target: remove the startup taint, and leave the annotation as it is."""
+        """The node's balloon leaves its target: remove the startup taint, and keep the annotation."""
         self._write_node(name, lambda node: node.target)
 
     def _write_node(self, name: str, target_of: Callable[[Node], Optional[Resources]]) -> None:
         for attempt in range(_CONFLICTS):
-            # In this order: where the node is newer than the version, the patch conflicts, and the Node is read again.
+            # In this order: if the node is newer than the version, the patch conflicts, and the Node is read again.
             seen = self._informer.version_of(NODES, ("", name))
             if seen is not None and not self._names.size_nodes:
                 seen = seen._replace(taints=())  # the startup taint belongs to the balloons that size nodes
@@ -161,7 +161,7 @@ class Cluster:
 
     def _patch_resize(self, action: Resize, seen: ObjectVersion) -> dict[str, Any]:
         size = action.size.as_quantities()
-        # Memory is limited to what is requested: so the container has no swap, and can be resized (KEP-1287).
+        # The memory limit equals the request: so the container has no swap, and can be resized (KEP-1287).
         resources = {"requests": size, "limits": {"memory": size["memory"]}}
         self._informer.count("PATCH pods/resize")
         return self._api.patch(
@@ -174,7 +174,7 @@ class Cluster:
         )
 
     def _read_again(self, action: Resize, seen: ObjectVersion) -> bool:
-        """Whether the pod is still there."""
+        """Read the pod after a conflict. Whether it still exists."""
         self._informer.count("GET pods")
         pod = self._api.find(_pod_path(action))
         if pod is None:
@@ -185,7 +185,7 @@ class Cluster:
 
 
 def refusal(action: Resize, error: Refused) -> BallastError:
-    """The error for a refused resize, by status and words of the answer."""
+    """The error for a refused resize, by the status and words of the answer."""
     by_words = (id for words, id in _WORDS if words in error.found)
     id = next(by_words, None) or _STATUSES.get(error.status, "balloon-refused-otherwise")
     return MESSAGES.error(id, node=action.node, namespace=action.namespace, size=action.size, found=error.found)
@@ -200,7 +200,7 @@ def _pod_path(action: Resize) -> str:
 
 
 def _node_patch(seen: ObjectVersion, annotation: str, target: Optional[Resources]) -> dict[str, Any]:
-    """A patch replaces a list as a whole. Others write taints too, so theirs carries the resourceVersion."""
+    """The patch replaces the list of taints, which others write too; so it carries the resourceVersion."""
     written = None if target is None else json.dumps(target.as_quantities(), sort_keys=True)
     patch: dict[str, Any] = {"metadata": {"uid": seen.uid, "annotations": {annotation: written}}}
     if seen.taints:

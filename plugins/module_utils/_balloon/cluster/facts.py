@@ -4,9 +4,9 @@
 
 """The state of the cluster as values: nodes, their balloons, their pods, and the hosts that several nodes may share.
 
-A node's *target* is what its pods may request in all, without the balloon. Its balloon then has `allocatable - target`.
+A node's *target* is what its pods may request in total, without the balloon, which then has `allocatable - target`.
 *Schedulable* is what pods have requested or may still request: `allocatable - balloon`. The *limit* is what the host gives
-the node: that of a cgroup slice, or the memory of a virtual machine. *Unreserved* is the capacity of a host less the reserve.
+the node: that of a cgroup slice, or the memory of a virtual machine. *Unreserved* is a host's capacity less the reserve.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ CONTAINER = "balloon"
 
 @dataclass(frozen=True)
 class Names:
-    """The names of a set of balloons. A set of another name than NAME does not size nodes: each set counts the other's balloons
-    as ordinary pods, no sum of a host limits it, and it leaves startup taint and node policy alone."""
+    """The names of a set of balloons. Only the set NAME sizes nodes: another set counts its balloons as ordinary pods and vice versa,
+    is not limited by a host's sum, and leaves startup taint and node policy alone."""
 
     name: str = NAME
 
@@ -62,16 +62,16 @@ STATIC, DAEMONSET, WORKLOAD = "static", "daemonset", "workload"
 # States of a balloon, see `reading.py`.
 STARTING = "starting"  # no pod yet, or one that the kubelet has not admitted
 SETTLED = "settled"  # desired, allocated and actual are equal, and no condition of a resize is left
-ASKED = "asked"  # patched; no answer of the kubelet yet
+ASKED = "asked"  # patched; the kubelet has not answered yet
 DEFERRED = "deferred"
 INFEASIBLE = "infeasible"
-ACTUATING = "actuating"  # allocated; the runtime is at work
-FAILING = "failing"  # allocated; the runtime refuses, the kubelet tries again
+ACTUATING = "actuating"  # allocated; the runtime has not applied it yet
+FAILING = "failing"  # allocated; the runtime refuses it, and the kubelet retries
 
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod that is no balloon and has not ended. `requests` is what the scheduler counts: the largest of spec, allocated, actual."""
+    """A live pod that is no balloon. `requests` is what the scheduler counts: the largest of spec, allocated and actual."""
 
     namespace: str
     name: str
@@ -92,7 +92,7 @@ class Balloon:
     allocated: Resources
     actual: Resources
     state: str
-    message: str = ""  # the kubelet's own words on an unfinished resize, or on why the container cannot start
+    message: str = ""  # the kubelet's message on an unfinished resize, or on why the container cannot start
     waiting: str = ""  # the reason why the container of a STARTING balloon cannot start: "ImagePullBackOff"
     priority: int = 0
     restarts: int = 0
@@ -101,13 +101,13 @@ class Balloon:
     def held(self) -> Resources:
         """What other pods cannot get, whatever the result of a resize under way.
 
-        A settled balloon holds what it requested: `actual` is read back from cgroups, which keep CPU as a weight and round it.
+        A settled balloon holds what it requested: `actual` is read from cgroups, which store CPU as a weight and so round it.
         """
         return self.desired if self.state == SETTLED else self.desired.least(self.allocated).least(self.actual)
 
     @property
     def counted(self) -> Resources:
-        """What the scheduler subtracts for it: an infeasible request does not count."""
+        """What the scheduler subtracts for it. An infeasible request does not count."""
         there = self.allocated.most(self.actual)
         return there if self.state == INFEASIBLE else there.most(self.desired)
 
@@ -115,7 +115,7 @@ class Balloon:
 @dataclass(frozen=True)
 class Node:
     name: str
-    host: str  # nodes with one value share a machine's capacity; the boot id of the kernel, or one name for all of a machine's VMs
+    host: str  # nodes with the same value share a machine's capacity; a kernel's boot id, or one name for all VMs of a machine
     capacity: Resources
     allocatable: Resources
     version: tuple[int, int]  # of its kubelet: (1, 37)
@@ -127,12 +127,12 @@ class Node:
         False  # its podPreemptionPolicy names somebody, so that no resize on it preempts (KEP-5836)
     )
     unsized: bool = False  # has the startup taint
-    limit: Optional[Resources] = None  # None where only the balloon is resized; cpu 0 where memory alone is limited
-    uid: str = ""  # a kubelet that registers again gets another, and loses the annotation
+    limit: Optional[Resources] = None  # None where only the balloon is resized; cpu is 0 where only memory is limited
+    uid: str = ""  # a kubelet that registers again gets another uid, and loses the annotation
 
     @property
     def overhead(self) -> Resources:
-        """Reserved for the kubelet, the system and eviction."""
+        """What is reserved for the kubelet, the system and eviction."""
         return self.capacity - self.allocatable
 
     @property
@@ -149,34 +149,34 @@ class Node:
         return left if self.limit.cpu else Resources(self.schedulable.cpu, left.memory)
 
     def balloon_for(self, target: Resources) -> Resources:
-        """It leaves `target` to pods, to the byte. A kernel keeps its limit in whole pages, but the scheduler counts requests."""
+        """The balloon that leaves `target` to pods, to the byte. Kernels round limits to whole pages, but the scheduler counts requests."""
         return (self.allocatable - target).most(FLOOR)
 
     @property
     def requested(self) -> Resources:
-        """What all its pods request, the balloon not counted."""
+        """What all its pods request, without the balloon."""
         return total(pod.requests for pod in self.pods)
 
     @property
     def needed(self) -> Resources:
-        """What static and DaemonSet pods request: the node needs at least that."""
+        """What static and DaemonSet pods request, which the node needs at least."""
         return total(pod.requests for pod in self.pods if pod.kind != WORKLOAD)
 
     @property
     def free(self) -> Resources:
-        """Resources that the scheduler may still place. Negative where more is placed than fits."""
+        """Resources that the scheduler may still place. Negative when more is placed than fits."""
         return self.allocatable - self.requested - (NONE if self.balloon is None else self.balloon.counted)
 
 
 def format_limit(limit: Resources) -> str:
-    """For people. A limit of memory alone names no cpu."""
+    """Text for people. A memory-only limit names no cpu."""
     both = str(limit)
     return both if limit.cpu else both.partition(", ")[2]
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """`capacities`: of each host, what all its nodes share. `reserve`: of each host, what no node gets."""
+    """`capacities`: by host, what all its nodes share. `reserve`: by host, what no node gets."""
 
     nodes: Mapping[str, Node]
     capacities: Mapping[str, Resources] = field(default_factory=dict)
@@ -194,7 +194,7 @@ class Fleet:
         return tuple(node for node in self.nodes.values() if node.host == host)
 
     def with_limits(self, limit_of: Mapping[str, Resources]) -> Fleet:
-        """The same, with the limits of those of its nodes that have one."""
+        """The fleet, with limits for those of its nodes that have one."""
         if not limit_of:
             return self
         nodes = {
@@ -207,13 +207,13 @@ class Fleet:
         return self.capacities[host] - self.reserve.get(host, NONE)
 
 
-# Outcomes of a node, in what the modules return.
+# Outcomes of a node, as the modules return them.
 DONE = "done"
-REVERTED = "reverted"  # pods hold what the balloon was to take: reverted to its former size
-INFEASIBLE_OUTCOME = "infeasible"  # the kubelet reports that it can never be: reverted
+REVERTED = "reverted"  # pods hold what the balloon was to take: back to its former size
+INFEASIBLE_OUTCOME = "infeasible"  # the kubelet reports that the size is impossible: reverted
 REJECTED = "rejected"  # the API server, a quota, a LimitRange, an admission webhook, or a kubelet too old to resize
 BLOCKED = "blocked"  # not begun: the other nodes did not free the capacity
-FAILED = "failed"  # anything else; the text says what, and the present state
+FAILED = "failed"  # anything else; the text gives the reason, and the present state
 OUTCOMES = (DONE, REVERTED, INFEASIBLE_OUTCOME, REJECTED, BLOCKED, FAILED)
 
 
@@ -229,5 +229,5 @@ class Outcome:
 
     @property
     def text(self) -> str:
-        """For a person; "" when done."""
+        """Text for people; "" when done."""
         return "" if self.why is None else str(self.why)

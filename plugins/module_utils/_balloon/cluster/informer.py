@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes and pods, listed once and then watched, together with the answers to our own writes.
+"""Nodes and pods, listed once and then watched, combined with the answers to our own writes.
 
-Of an object in a watch and in the answer to a write, the newer version is kept. resourceVersions of a resource are compared
-as numbers, which Kubernetes promises since 1.35 (KEP-5504) and has always kept.
+Of a watch event and an answer to a write, the newer version of the object is kept. resourceVersions of a resource are compared as
+numbers, which Kubernetes guarantees since 1.35 (KEP-5504) and has always done.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .facts import TAINT, Names
 from .reading import Key, Machine, Objects, Observation, key_of
 
 NODES = Resource("nodes", "/api/v1/nodes")
-# An ended pod takes nothing; jobs may leave many more of them than there are others.
+# An ended pod uses nothing, and jobs may leave many more ended pods than there are live ones.
 PODS = Resource("pods", "/api/v1/pods", {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"})
 RESOURCES = (NODES, PODS)
 
@@ -35,7 +35,7 @@ class ObjectVersion(NamedTuple):
 
 
 class FleetInformer(Informer[Resource]):
-    """Threads may share it. `bell` is set at every change."""
+    """Safe for threads. `bell` is set at every change."""
 
     def __init__(self, api: Api, host: Host, *, namespace: str, names: Names, machine: Optional[Machine]) -> None:
         super().__init__(lambda: api, RESOURCES, clock=host.monotonic)
@@ -53,7 +53,7 @@ class FleetInformer(Informer[Resource]):
             return self._known[resource.name].get(key)
 
     def put_answer(self, resource: Resource, item: Object) -> None:
-        """Take the answer to a write or a read of an object. An object that was removed meanwhile stays removed."""
+        """Apply the answer to a write or a read of an object. An object that was removed meanwhile stays removed."""
         with self._lock:
             before = self._known[resource.name].get(key_of(item))
             if before is not None and before.uid == _version_of(item).uid:
@@ -96,7 +96,7 @@ class FleetInformer(Informer[Resource]):
         own, key = _version_of(item), key_of(item)
         before = self._known[resource.name].get(key)
         if before is None and not _newer(own.version, self._list_versions.get(resource.name, "")):
-            return  # from a late watch: a newer list has it no more
+            return  # from a late watch: a newer list no longer has the object
         if before is not None and not _newer(own.version, before.version):
             return
         if resource is NODES:
@@ -132,5 +132,5 @@ def _version_of(item: Object) -> ObjectVersion:
 
 
 def _newer(version: str, other: str) -> bool:
-    """Of an unknown server whose versions are no numbers, the later to arrive counts as newer."""
+    """Whether `version` is newer. For a server whose versions are no numbers, the later arrival counts as newer."""
     return version != other and (not version.isdecimal() or not other.isdecimal() or int(version) > int(other))

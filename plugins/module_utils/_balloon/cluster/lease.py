@@ -4,9 +4,9 @@
 
 """The Leases of hosts: only the holder may resize a host's balloons, so two runs never divide a host at the same time.
 
-A Lease is valid for a minute after its renewal. Another run waits until it is removed, or has not changed for its duration
-by the run's own clock: clocks of two machines are not compared. A holder stops acting some time before the minute is over, so
-that its actions have ended when another may begin.
+A Lease is valid for a minute after its renewal. Another run waits until it is removed, or has not changed for its duration by
+the run's own clock: clocks of two machines are never compared. A holder stops acting some time before the minute is over, so
+that its actions have ended before another may begin.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from ..sizing.pod_requests import Object, mapping, text, whole
 from .facts import NAME
 
 SECONDS = 60
-_SPARE_SECONDS = 15  # before the end, in which nothing is begun
+_SPARE_SECONDS = 15  # before the end; nothing is begun then
 _RENEW_SECONDS = 20
-_LONGEST_SECONDS = 600  # to wait for another's Lease, whatever its duration
-_AT_ONCE = 8  # calls, apart from those of resizes: a renewal must not wait for them
-_RELEASE_SECONDS = 3.0  # to try to release a Lease; then it expires
+_LONGEST_SECONDS = 600  # to wait for another holder's Lease, whatever its duration
+_AT_ONCE = 8  # calls in parallel, separate from those of resizes: a renewal must not wait for them
+_RELEASE_SECONDS = 3.0  # to try to release a Lease; after that it expires
 # A Lease's name is a DNS subdomain.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,200}[a-z0-9])?", re.ASCII)
 
@@ -60,7 +60,7 @@ class _Foreign:
 
 
 class Leases:
-    """`holder` is what others read. One thread uses it; any may call `may_act`."""
+    """`holder` is the identity that others read. One thread may use it; any thread may call `may_act`."""
 
     def __init__(self, api: Api, host: Host, *, namespace: str, holder: str = "") -> None:
         self._api = api
@@ -77,19 +77,19 @@ class Leases:
         return frozenset(self._held)
 
     def holder_of(self, host: str) -> str:
-        """The other holder, as last read; "" for none."""
+        """The other holder as last read; "" when there is none."""
         foreign = self._foreign.get(host)
         return foreign.holder if foreign else ""
 
     def acquire(self, hosts: Iterable[str]) -> frozenset[str]:
-        """Try each once, in parallel. Returns those that are held now. PeerError where the server does not answer."""
+        """Try each Lease once, in parallel. Returns the hosts whose Lease is held now. PeerError when the server does not answer."""
         missing = sorted(set(hosts) - self.held)
         self._each(self._acquire, missing)
         return self.held
 
     def renew(self) -> frozenset[str]:
-        """Renew what is due. Returns the hosts that another has taken over; a deleted Lease is merely no longer held. PeerError
-        where the server does not answer: try again, also after `may_act` has become false.
+        """Renew what is due. Returns the hosts that another holder has taken over; a deleted Lease is merely no longer held. PeerError
+        when the server does not answer: try again, even after `may_act` has become false.
         """
         now = self._host.monotonic()
         due = [host for host, own in sorted(self._held.items()) if now - own.since >= _RENEW_SECONDS]
@@ -102,12 +102,12 @@ class Leases:
         return own is not None and self._host.monotonic() - own.since < SECONDS - _SPARE_SECONDS
 
     def release(self, hosts: Optional[Collection[str]] = None) -> None:
-        """Release all, or these. A Lease that cannot be released expires."""
+        """Release all Leases, or those of `hosts`. A Lease that cannot be released expires."""
         ours = {host: self._held.pop(host) for host in sorted(self.held if hosts is None else self.held & set(hosts))}
         with suppress(PeerError):
             self._each(lambda host: self._release(host, ours[host]), ours)
 
-    # Of one host.
+    # The Lease of one host.
 
     def _acquire(self, host: str) -> None:
         asked_at = self._host.monotonic()
@@ -122,7 +122,7 @@ class Leases:
             self._take_over(host, asked_at)
 
     def _take_over(self, host: str, asked_at: float) -> None:
-        """Take an existing Lease if it is ours (its answer was lost), or has expired."""
+        """Take over an existing Lease if it is ours (an answer was lost) or has expired."""
         lease = self._find(host)
         if lease is None:
             self._foreign.pop(host, None)
@@ -204,7 +204,7 @@ class Leases:
     def _time(self) -> str:
         return datetime.fromtimestamp(self._host.now(), timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
-    # Calls.
+    # Calls to the API server.
 
     def _call(self, verb: str, host: str, body: Mapping[str, Any]) -> dict[str, Any]:
         self._count(f"{verb} leases")
@@ -221,8 +221,8 @@ class Leases:
             self.calls[call] += 1
 
     def _each(self, work: Callable[[str], None], hosts: Collection[str]) -> None:
-        """Work on all of them, whatever fails; then raise the first error. After a call without an answer the rest is not
-        tried: each would wait as long again."""
+        """Run `work` for all hosts even if some fail; then raise the first error. After a call without an answer, remaining hosts are
+        not tried: each would wait as long again."""
         if not hosts:
             return
         errors: list[BallastError] = []
@@ -242,7 +242,7 @@ class Leases:
 
 
 def lease_name(host: str) -> str:
-    """By the host's name, a boot id or a machine's name; by its hash where that is no name of an object."""
+    """From the host's name, a boot id or a machine's name; with its hash if that is no valid object name."""
     name = f"{NAME}-{host.lower()}"
     return name if _NAME.fullmatch(name) else f"{NAME}-{hashlib.sha256(host.encode()).hexdigest()[:32]}"
 

@@ -39,10 +39,10 @@ class LeaseHolder:
         self.given_up: dict[str, str] = {}
 
     def tend(self, hosts: Collection[str]) -> Collection[str]:
-        """Acquire missing Leases, renew what is due, and release the Leases of other hosts. Returns the hosts that are given up
-        by this call.
+        """Acquire missing Leases, renew what is due, and release the Leases of other hosts. Returns the hosts that this call gives
+        up.
 
-        PeerError where the server refuses; while it does not answer, `may_act` says how long a Lease still counts.
+        PeerError when the server refuses; while it does not answer, `may_act` says how long a Lease remains usable.
         """
         before = set(self.given_up)
         done = self._leases.held - set(hosts)
@@ -66,7 +66,7 @@ class LeaseHolder:
         return host in self._known and self._leases.may_act(host)
 
     def is_paused(self, hosts: Collection[str]) -> bool:
-        """Whether a held Lease could not be renewed in time: then the API server is away, for all of them."""
+        """Whether a held Lease could not be renewed in time, which means that the API server does not answer."""
         return any(host in self._leases.held and not self._leases.may_act(host) for host in hosts)
 
     def _ask(self, missing: Collection[str]) -> None:

@@ -4,14 +4,14 @@
 
 """From nodes and pods of the API to a `Fleet`. Pure; `Objects` is a store without I/O, which a watch keeps up to date.
 
-    asked -> settled                          nothing was to do, or it is done
+    asked -> settled                          nothing to do, or finished
     asked -> deferred -> asked | actuating    waits for capacity; asked again when another size is written
-    asked -> infeasible -> asked              can never be
-    asked -> actuating -> settled             allocated, then done by the runtime
-             actuating <-> failing            the runtime refuses; the kubelet tries again
+    asked -> infeasible -> asked              impossible
+    asked -> actuating -> settled             allocated, then applied by the runtime
+                actuating <-> failing            the runtime refuses; the kubelet retries
 
-The API's objects are untrusted: one of another form raises PeerError with its place. A pod or annotation of others that looks
-like a balloon or a target and is none becomes a problem in the result, and the rest goes on.
+API objects are untrusted input: one of another form raises PeerError with its place. Pods or annotations by others that look like
+a balloon or a target, but are none, become problems in the result; everything else is still read.
 Sources: KEP-1287; k8s.io/component-helpers/resource (PodRequests), which the scheduler counts by.
 """
 
@@ -52,15 +52,15 @@ from .messages import MESSAGES
 Key = tuple[str, str]  # namespace and name
 
 _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})", re.ASCII)
-_MIRROR = "kubernetes.io/config.mirror"  # of the API's copy of a static pod
+_MIRROR = "kubernetes.io/config.mirror"  # the API's copy of a static pod
 _OVER = ("Succeeded", "Failed")
-_ON_THE_WAY = ("", "ContainerCreating", "PodInitializing")  # reasons of a container that is being started
+_ON_THE_WAY = ("", "ContainerCreating", "PodInitializing")  # reasons of a container that is starting
 
 
 class Machine(NamedTuple):
-    """A machine whose virtual machines are the nodes: their host. `nodes`: by name, what each was started with.
+    """A machine whose virtual machines are the nodes; it is their host. `nodes`: by name, the resources each was started with.
 
-    That is a node's capacity here. Its kubelet reports less, since its kernel reserves memory, which is overhead too.
+    These count as the node's capacity. Its kubelet reports less, as its kernel reserves memory, which is overhead too.
     """
 
     name: str
@@ -70,15 +70,15 @@ class Machine(NamedTuple):
 
 @dataclass(frozen=True)
 class Observation:
-    """`fleet` has neither reserves nor limits: the API does not know them. `problems` are for people; they do
-    not make the rest wrong: their objects are counted as the scheduler counts them."""
+    """`fleet` has neither reserves nor limits, as the API does not know them. `problems` are for people, and do not make the rest
+    wrong: their objects are counted as the scheduler counts them."""
 
     fleet: Fleet
     problems: tuple[BallastError, ...]
 
 
 class Placed(NamedTuple):
-    """A pod and its node. `problem` where it has the label of a balloon and is none."""
+    """A pod and its node. `problem` is set when it has the label of a balloon and is none."""
 
     node: str
     what: Union[Pod, Balloon]
@@ -93,7 +93,7 @@ class Registered(NamedTuple):
 def read_fleet(
     nodes: Iterable[Object], pods: Iterable[Object], *, namespace: str, machine: Optional[Machine] = None
 ) -> Observation:
-    """`namespace` is that of the balloons."""
+    """`namespace` is the balloons' namespace."""
     objects = Objects(namespace=namespace, machine=machine)
     for item in nodes:
         objects.put_node(item)
@@ -103,7 +103,7 @@ def read_fleet(
 
 
 class Objects:
-    """Nodes and pods, parsed once each; only nodes with changes are joined with their pods again."""
+    """Nodes and pods, each parsed once; only changed nodes are joined with their pods again."""
 
     def __init__(self, *, namespace: str, names: Names = SIZES, machine: Optional[Machine] = None) -> None:
         self._namespace = namespace
@@ -167,14 +167,14 @@ class Objects:
         if len(balloons) > 1:
             names = ", ".join(f"{balloon.namespace}/{balloon.name}" for balloon in balloons)
             self._twice[name] = MESSAGES.error("balloon-two", node=name, found=names)
-        # Any would do, as long as it is the same each time.
+        # Any of them would do, as long as it is the same one each time.
         pods += [_as_pod(balloon) for balloon in balloons[1:]]
         self._joined[name] = replace(registered.node, pods=tuple(pods), balloon=balloons[0] if balloons else None)
 
 
 def _capacities(nodes: Iterable[Node], machine: Optional[Machine]) -> dict[str, Resources]:
-    """Nodes that share a kernel report the same capacity, unless a kubelet started before memory or processors were removed:
-    so the smallest counts."""
+    """Nodes that share a kernel report the same capacity, unless a kubelet started before memory or processors were removed: so
+    the smallest one counts."""
     capacities: dict[str, Resources] = {}
     for node in nodes:
         capacities[node.host] = capacities[node.host].least(node.capacity) if node.host in capacities else node.capacity
@@ -216,7 +216,7 @@ def read_node(item: Object, *, names: Names = SIZES, machine: Optional[Machine] 
 
 
 def _target(written: object, node: str) -> tuple[Optional[Resources], Optional[BallastError]]:
-    """From the annotation. One of another form counts as none: others may annotate Nodes too."""
+    """The target in the annotation. A malformed one counts as absent: others may annotate Nodes too."""
     if written is None:
         return None, None
     try:
@@ -230,7 +230,7 @@ def _target(written: object, node: str) -> tuple[Optional[Resources], Optional[B
 
 
 def read_pod(item: Object, *, namespace: str, names: Names = SIZES) -> Optional[Placed]:
-    """None for a pod that takes nothing: not bound to a node yet, or ended."""
+    """None for a pod that uses nothing: not bound to a node yet, or ended."""
     own_namespace, name = key_of(item)
     where = f"pod {own_namespace}/{name}"
     metadata, spec, status = (mapping(item, key, where) for key in ("metadata", "spec", "status"))
@@ -246,7 +246,7 @@ def read_pod(item: Object, *, namespace: str, names: Names = SIZES) -> Optional[
         problem = MESSAGES.error("balloon-foreign", namespace=own_namespace, name=name, node=node, found=reason)
         return Placed(node, replace(pod, kind=WORKLOAD), problem)
     if metadata.get("deletionTimestamp"):
-        # It is ending, and its capacity soon free. Until then the scheduler counts it as any other pod.
+        # It is being deleted, so its capacity is free soon. Until then the scheduler counts it like any other pod.
         return Placed(node, replace(pod, kind=WORKLOAD))
     return Placed(node, _balloon(item, where))
 
@@ -258,7 +258,7 @@ def _kind(metadata: Object, where: str) -> str:
 
 
 def _owner(metadata: Object, where: str) -> tuple[str, str]:
-    """Kind and name of the controller that made it."""
+    """Kind and name of the controller that made the object."""
     for row in rows(metadata, "ownerReferences", where):
         if row.get("controller") is True:
             return str(row.get("kind", "")), str(row.get("name", ""))
@@ -266,7 +266,7 @@ def _owner(metadata: Object, where: str) -> tuple[str, str]:
 
 
 def _not_ours(metadata: Object, spec: Object, where: str, names: Names) -> str:
-    """Why a pod with the label is not our balloon; "" where it is. Anybody can label a pod."""
+    """Why a pod with the label is not our balloon; "" if it is. Anybody can label a pod."""
     if _owner(metadata, where) != ("DaemonSet", names.name):
         return f"it is not of the DaemonSet {names.name}"
     containers = [str(row.get("name", "")) for row in rows(spec, "containers", where)]
@@ -319,7 +319,7 @@ def _balloon(item: Object, where: str) -> Balloon:
 
 @dataclass(frozen=True)
 class _Resize:
-    """What a pod's status says of its resize. `limit` is the runtime's memory limit, 0 where there is none."""
+    """The resize in a pod's status. `limit` is the runtime's memory limit, 0 when there is none."""
 
     desired: Resources
     allocated: Resources
@@ -331,7 +331,7 @@ class _Resize:
     conditions: Mapping[str, Object] = field(default_factory=dict)
 
     def state(self) -> tuple[str, str]:
-        """The state, and the kubelet's own words."""
+        """The state, and the kubelet's message."""
         if not self.begun:
             return STARTING, ""
         if self.allocated != self.desired:
@@ -354,8 +354,8 @@ class _Resize:
 
     @property
     def _memory_is_actual(self) -> bool:
-        """The limit may be read back from a cgroup, which counts in pages. CPU is not compared: cgroup v2 keeps it as a weight,
-        which container runtimes round differently. The kubelet's condition says whether the runtime has it."""
+        """The limit may have been read from a cgroup, which counts in pages. CPU is not compared: cgroup v2 stores it as a weight, which
+        container runtimes round differently. The kubelet's condition says whether the runtime has applied it."""
         return abs((self.limit or self.actual.memory) - self.desired.memory) < PAGE
 
 

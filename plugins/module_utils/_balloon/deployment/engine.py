@@ -16,7 +16,7 @@ from .installation import INSTALLATION
 from .request import Deployment
 
 if TYPE_CHECKING:
-    # Ansible sends a module's imports to the node, where the program is built from them. Nothing of it runs here.
+    # Ansible ships a node only the imported files, and the program is built from them there. The module runs none of it.
     from ..agent import main  # noqa: F401
 
 

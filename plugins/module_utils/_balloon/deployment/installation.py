@@ -17,7 +17,7 @@ from ..agent.settings import RESTART_KEYS, parse_settings
 
 
 def _sandbox(document: Mapping[str, Any]) -> Sandbox:
-    """It sets limits of slices, and connects to the sockets of virtual machines."""
+    """The reconciler sets limits of slices, and connects to the sockets of virtual machines."""
     sockets = [str(row["qmp"]) for row in document.get("nodes") or [] if row.get("qmp")]
     return Sandbox(reads=(str(document["kubeconfig"]), *sorted(sockets)), cgroups=True)
 

@@ -4,10 +4,10 @@
 
 """The objects of balloons in the cluster: a DaemonSet, its PriorityClass, and the rights of the reconciler.
 
-    request = locate(request, api)                # in which namespace
-    state = read_objects(api, request)            # reads, node-critical problems too
-    steps = object_steps(request, state)          # pure; refuses those, and objects of others
-    for step in steps: apply_step(api, step)      # or the first of them, and the rest after the resizes
+    request = locate(request, api)                # chooses the namespace
+    state = read_objects(api, request)            # reads the objects, and node-critical problems
+    steps = object_steps(request, state)          # pure; raises those problems, and refuses objects of others
+    for step in steps: apply_step(api, step)      # or the first ones, and the rest after the resizes
 
 Steps are those of `_core/kube/objects.py`, reported by `steps_as_result` and `steps_diff`.
 """
@@ -33,7 +33,7 @@ from .sandbox_image import choose_image, image_of
 
 _WHERE = "a balloon pod"
 _KUBE_PROXY = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"
-_USER = 65535  # of the pause image; no other process has it
+_USER = 65535  # the user of the pause image; no other process runs as it
 _LINUX = {"kubernetes.io/os": "linux"}
 _GROUP = "rbac.authorization.k8s.io"
 _RBAC = f"/apis/{_GROUP}/v1"
@@ -43,8 +43,8 @@ _SECURITY = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 @dataclass(frozen=True)
 class ObjectsState:
-    """`objects` by path, None for an absent one. `nodes` are those that can have a balloon; `critical` names those whose
-    balloon pod has a critical priority, which is read only where a node's policy names us."""
+    """`objects` by path, None for an absent one. `nodes` are those that can have a balloon. `critical` names those whose balloon pod
+    has a critical priority; it is only read when a node's policy has our entry."""
 
     objects: Mapping[str, Optional[Object]]
     nodes: tuple[Object, ...]
@@ -54,7 +54,7 @@ class ObjectsState:
 
 
 def read_objects(api: Api, request: BalloonsRequest) -> ObjectsState:
-    """Read the objects, and whether the cluster can do what is requested. Changes nothing."""
+    """Read the objects, and check that the cluster can do what is requested. Changes nothing."""
     existing = find_objects(api, build_objects(request))
     nodes = api.list(NODES, {"labelSelector": _selector(_LINUX)}).items
     critical = _is_critical(request)
@@ -71,8 +71,8 @@ def read_objects(api: Api, request: BalloonsRequest) -> ObjectsState:
 
 
 def object_steps(request: BalloonsRequest, state: ObjectsState) -> tuple[ObjectStep, ...]:
-    """In order; raises the problems of the state. A node gets the policy before its critical balloon, and keeps it as long as it has one: pods keep their class
-    until they are deleted (the DaemonSet is OnDelete)."""
+    """The steps in order; raises the problems of the state. A node gets the policy before its critical balloon, and keeps it while the
+    balloon exists: pods keep their priority class until they are deleted (the DaemonSet is OnDelete)."""
     Problems.raise_if(state.problems)
     present = request.state == PRESENT
     desired = build_objects(replace(request, image=state.image))
@@ -86,8 +86,8 @@ def object_steps(request: BalloonsRequest, state: ObjectsState) -> tuple[ObjectS
 
 
 def apply_step(api: Api, step: ObjectStep) -> None:
-    """PeerError; `balloon-critical-dropped` where a Node does not keep its policy, `balloon-policy-unserved` where the server
-    cannot confine the reconciler."""
+    """PeerError `balloon-critical-dropped` when a Node does not keep its policy, `balloon-policy-unserved` when the server cannot
+    confine the reconciler."""
     if step.kind == "Node":
         write_owner(api, step, present=OWNER in owners(step.after or {}))
         return
@@ -100,9 +100,9 @@ def apply_step(api: Api, step: ObjectStep) -> None:
 
 
 def locate(request: BalloonsRequest, api: Api) -> BalloonsRequest:
-    """With a namespace: the requested one, else that of existing balloons, else the default.
+    """The request with a namespace: the requested one, else that of existing balloons, else the default.
 
-    UserError `balloon-elsewhere` where existing balloons are in another namespace than the requested one.
+    UserError `balloon-elsewhere` when existing balloons are in another namespace than the requested one.
     """
     existing = namespace_of(api, request.names)
     if existing and request.namespace and existing != request.namespace:
@@ -122,7 +122,7 @@ def namespace_of(api: Api, names: Names) -> str:
 
 
 def build_objects(request: BalloonsRequest) -> dict[str, Object]:
-    """By path, in the order of creation. Pure."""
+    """The objects by path, in the order of creation. Pure."""
     namespace, name = request.namespace, request.names.name
     rules = f"{_RBAC}/namespaces/{namespace}"
     return {
@@ -138,13 +138,13 @@ def build_objects(request: BalloonsRequest) -> dict[str, Object]:
         f"{_RBAC}/clusterroles/{name}": {
             **_head(f"{_GROUP}/v1", "ClusterRole", name),
             "rules": [
-                _rule("", "nodes", "get", "list", "watch", "patch"),  # its target as annotation; the startup taint
-                _rule("", "pods", "list", "watch"),  # what those of the node request
-                # It names the namespace of the balloons.
+                _rule("", "nodes", "get", "list", "watch", "patch"),  # the target as annotation, and the startup taint
+                _rule("", "pods", "list", "watch"),  # what the node's pods request
+                # This binding names the balloons' namespace.
                 {**_rule(_GROUP, "clusterrolebindings", "get"), "resourceNames": [name]},
             ],
         },
-        # Created before the objects in the namespace, and removed after them: it tells an interrupted removal where they are.
+        # Created before the objects in the namespace and removed after them, so that an interrupted removal can find them.
         f"{_RBAC}/clusterrolebindings/{name}": {
             **_head(f"{_GROUP}/v1", "ClusterRoleBinding", name),
             **_binding("ClusterRole", name, namespace),
@@ -173,7 +173,7 @@ def build_objects(request: BalloonsRequest) -> dict[str, Object]:
 
 
 def _own_namespace(request: BalloonsRequest) -> dict[str, Object]:
-    """Empty for a requested namespace: the user made it, and keeps it."""
+    """Empty for a namespace that the user requested: the user made it, and keeps it."""
     namespace = request.names.namespace
     if request.namespace != namespace:
         return {}
@@ -184,10 +184,10 @@ def _own_namespace(request: BalloonsRequest) -> dict[str, Object]:
 
 
 def _daemon_set(request: BalloonsRequest) -> Object:
-    """At floor size, and OnDelete: a pod is resized in place, and no change of the template undoes that.
+    """At floor size, and OnDelete: pods are resized in place, and no change of the template undoes that.
 
-    Burstable, with a memory request that is the limit, and no limit of CPU: such a pod can be resized under every policy of
-    the CPU and the memory manager, and never gets swap (KEP-1287, k8s.io/kubernetes/pkg/kubelet/kuberuntime).
+    Burstable, with a memory limit equal to the request and no CPU limit: such a pod can be resized under every policy of the CPU
+    and memory managers, and never gets swap (KEP-1287, k8s.io/kubernetes/pkg/kubelet/kuberuntime).
     """
     floor = FLOOR.as_quantities()
     container = {
@@ -228,7 +228,7 @@ def _daemon_set(request: BalloonsRequest) -> Object:
 
 
 def _is_node(name: str) -> Object:
-    """A term for each node: the API takes one value of a field."""
+    """A node selector term for one node, as the API accepts only one value for a field."""
     return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
 
 
@@ -251,14 +251,14 @@ def _binding(kind: str, name: str, namespace: str) -> Object:
 def _sandbox_image(
     api: Api, request: BalloonsRequest, existing: Mapping[str, Optional[Object]], nodes: Sequence[Object]
 ) -> str:
-    """Of the nodes on which the DaemonSet has pods."""
+    """The sandbox image of the nodes on which the DaemonSet has pods."""
     named = {row.name for row in request.nodes}
     chosen = [node for node in nodes if request.names.size_nodes or name_of(node) in named]
     present = next((manifest for path, manifest in existing.items() if "/daemonsets/" in path and manifest), {})
     try:
         kube_proxy = api.find(_KUBE_PROXY) or {}
     except Refused:
-        kube_proxy = {}  # who may not read it goes by the well-known repositories
+        kube_proxy = {}  # without the right to read it, only the well-known repositories count
     return choose_image(chosen, image_of(present), image_of(kube_proxy))
 
 

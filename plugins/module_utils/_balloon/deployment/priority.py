@@ -4,13 +4,13 @@
 
 """The priority of balloons, which must never preempt a pod.
 
-`never-preempt`: our PriorityClass with preemptionPolicy Never. The scheduler preempts nothing for it; it is below
-2,000,000,000, from which on a kubelet kills pods for a pod that grows (k8s.io/kubernetes/pkg/kubelet/preemption).
+`never-preempt`: our PriorityClass with preemptionPolicy Never. The scheduler preempts nothing for it. It is below
+2,000,000,000, the priority from which a kubelet kills other pods when a pod grows (k8s.io/kubernetes/pkg/kubelet/preemption).
 
-`node-critical`: system-node-critical, which no pod preempts. Since Kubernetes 1.37, such a pod grows without preemption under
-two conditions (KEP-5836): the kubelet has the gate, and so leaves preemption to the scheduler; and the Node's
+`node-critical`: system-node-critical, which no pod preempts. Since Kubernetes 1.37 such a pod grows without preemption under two
+conditions (KEP-5836): the kubelet has the feature gate, and so leaves preemption to the scheduler; and the Node's
 spec.podPreemptionPolicy.disableResizePreemption has an entry, so that the scheduler does not preempt either. An API server
-without the gate drops that field silently, so its answer to the write is checked.
+without the gate silently drops that field, so its answer to the write is checked.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from ..request import NODE_CRITICAL, BalloonsRequest
 from ..sizing.pod_requests import mapping, text
 from .objects_messages import MESSAGES
 
-VALUE = 1_000_000_000  # of our PriorityClass: HighestUserDefinablePriority
+VALUE = 1_000_000_000  # value of our PriorityClass: HighestUserDefinablePriority
 GATE = "InPlacePodVerticalScalingSchedulerPreemption"
-OWNER = "balloons.ballast.dev"  # our entry in the field; it has the form of a label's key
+OWNER = "balloons.ballast.dev"  # our entry in the field, in the form of a label key
 NODES = "/api/v1/nodes"
 _ATTEMPTS = 5
 _PARALLEL = 16
@@ -47,7 +47,7 @@ def class_name(request: BalloonsRequest) -> str:
 
 
 def owners(node: Mapping[str, Any]) -> tuple[str, ...]:
-    """The entries of disableResizePreemption of a Node. PeerError where it has another form."""
+    """The entries of a Node's disableResizePreemption. PeerError when it has another form."""
     policy = mapping(mapping(node, "spec", _WHERE), "podPreemptionPolicy", _WHERE)
     names = policy.get("disableResizePreemption")
     if names is None:
@@ -58,7 +58,7 @@ def owners(node: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def name_of(node: Mapping[str, Any]) -> str:
-    """PeerError where the name cannot be part of a path."""
+    """The name of the Node. PeerError when it cannot be part of a path."""
     name = text(mapping(node, "metadata", _WHERE), "name", _WHERE)
     if not _NAME.fullmatch(name):
         raise CLUSTER.error("balloon-object", where=_WHERE, found="its name is not a valid Node name")
@@ -77,7 +77,7 @@ def owner_steps(nodes: Iterable[Object], *, present: bool) -> tuple[ObjectStep, 
 
 
 def write_owner(api: Api, step: ObjectStep, *, present: bool) -> None:
-    """PeerError `balloon-critical-dropped` where the API server does not keep what was written."""
+    """PeerError `balloon-critical-dropped` when the API server does not keep what was written."""
     for _attempt in range(_ATTEMPTS):
         node = api.get(step.path)
         try:
@@ -93,7 +93,7 @@ def write_owner(api: Api, step: ObjectStep, *, present: bool) -> None:
 
 
 def node_critical_problems(api: Api, nodes: Sequence[Object]) -> list[BallastError]:
-    """Why nodes cannot have node-critical. Changes nothing: the write is a dry run."""
+    """Why nodes cannot use node-critical. Changes nothing: the write is a dry run."""
     with ThreadPoolExecutor(_PARALLEL) as pool:
         without = [reason for reason in pool.map(lambda node: _no_gate(api, node), nodes) if reason]
         dropped = [name for name in pool.map(lambda node: _drops(api, node), nodes) if name]
@@ -110,7 +110,7 @@ def _configz(api: Api, node: Object) -> Mapping[str, Any]:
 
 
 def _no_gate(api: Api, node: Object) -> str:
-    """Why the kubelet is not known to have the gate on, "" where it is on. Its default is off up to 1.37."""
+    """Why the kubelet is not known to have the gate enabled, "" if it is. Up to 1.37 it is off by default."""
     name = name_of(node)
     try:
         config = _configz(api, node)
@@ -121,7 +121,7 @@ def _no_gate(api: Api, node: Object) -> str:
 
 
 def _drops(api: Api, node: Object) -> str:
-    """The name of the node if the API server would not keep our name there, else ""."""
+    """The node's name if the API server would drop our entry there, else ""."""
     if OWNER in owners(node):
         return ""
     name = name_of(node)
@@ -131,7 +131,7 @@ def _drops(api: Api, node: Object) -> str:
 
 
 def _patch(node: Object, present: bool) -> Object:
-    """Merge patch. It replaces the list as a whole; `metadata.resourceVersion` guards the entries of others."""
+    """A merge patch. It replaces the whole list; `metadata.resourceVersion` protects the entries of others."""
     version = text(mapping(node, "metadata", _WHERE), "resourceVersion", _WHERE)
     names = _with(node, present)
     policy = {"disableResizePreemption": list(names)} if names else None

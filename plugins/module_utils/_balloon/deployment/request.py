@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The requested reconciler of a machine: options, and the file of settings from them. Pure."""
+"""The requested reconciler of a machine: the options, and the settings file made from them. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..._agent.installation import as_text, without_unset
 from ..._core.engine.events import PROGRESS_LOG
 from ..agent.settings import Settings, parse_settings
 
-# To end a request under way, and to revert growth.
+# Time to finish a request under way, and to revert growth.
 _STOP_SECONDS = 60
 
 _NODE: dict[str, Any] = {
@@ -50,7 +50,7 @@ REQUIRED_IF = [("state", PRESENT, ("kubeconfig",))]
 
 @dataclass(frozen=True)
 class Deployment:
-    """`document` is the content of the file of settings, `settings` what the reconciler makes of it; neither for ABSENT."""
+    """`document` is the content of the settings file, `settings` its parsed form; both are empty for ABSENT."""
 
     state: str
     state_dir: str
@@ -65,6 +65,6 @@ class Deployment:
             return cls(ABSENT, params["state_dir"], {}, Settings(kubeconfig=""))
         document = without_unset({name: params[name] for name in _SETTINGS})
         settings = parse_settings(as_text(document), name="balloon_reconciler")
-        if settings.nodes:  # their order has no meaning: a change of it is none
+        if settings.nodes:  # their order has no meaning, so changing it is no change
             document["nodes"].sort(key=lambda row: row["name"])
         return cls(PRESENT, params["state_dir"], document, settings)

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The image of balloons that nobody chose: the pause image that the nodes' runtimes keep for their sandboxes. Pure.
+"""The default image of balloons: the pause image that the nodes' runtimes keep for their sandboxes. Pure.
 
-A Node lists the names of its images in `status.images`, of the 50 largest only (kubelet's nodeStatusMaxImages): on a node with
-more, its sandbox image is not seen. Anybody who runs pods can bring an image of any name to a node, so only names of the
-repositories below count, and those of the repository that kube-proxy's own image is from, as in a registry of one's own.
+A Node lists the names of only its 50 largest images in `status.images` (kubelet's nodeStatusMaxImages): on a node with more, its
+sandbox image may be missing. Anybody who runs pods can bring an image of any name to a node, so only names in the repositories
+below count, and those in the repository of kube-proxy's own image, which may be a private registry.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from ..._core.kube.objects import Object
 from ..sizing.pod_requests import mapping, rows, text
 
-DEFAULT = "registry.k8s.io/pause:3.10.1"  # where no node lists one
-# Of kubeadm and Kubernetes before 1.25, k3s and RKE2, AKS, GKE, EKS, and of labs of this collection.
+DEFAULT = "registry.k8s.io/pause:3.10.1"  # when no node lists one
+# Used by kubeadm and Kubernetes before 1.25, k3s and RKE2, AKS, GKE, EKS, and labs of this collection.
 _REPOSITORIES = (
     "registry.k8s.io/pause",
     "k8s.gcr.io/pause",
@@ -37,8 +37,8 @@ _NAME = re.compile(r"(?P<repository>[a-z0-9][a-z0-9._:/-]{0,200}):(?P<tag>\w[\w.
 def choose_image(nodes: Sequence[Object], present: str, kube_proxy: str) -> str:
     """The sandbox image that most of the `nodes` list; of several the newest.
 
-    `present` is what the DaemonSet has, "" without one: it stays where no other image is on more nodes. `kube_proxy` is the image of
-    the cluster's kube-proxy, "" where it is unknown.
+    `present` is the DaemonSet's image, "" without one: it stays unless more nodes have another image. `kube_proxy` is the image of
+    the cluster's kube-proxy, "" when unknown.
     """
     repositories = {*_REPOSITORIES, f"{_repository(kube_proxy).rpartition('/')[0]}/pause"}
     counted = Counter(name for node in nodes for name in _names(node) if _repository(name) in repositories)
@@ -49,7 +49,7 @@ def choose_image(nodes: Sequence[Object], present: str, kube_proxy: str) -> str:
 
 
 def image_of(daemon_set: Mapping[str, object]) -> str:
-    """Of its first container; "" where it has none."""
+    """The image of its first container; "" when it has none."""
     spec: Object = dict(daemon_set)
     for name in ("spec", "template", "spec"):
         spec = dict(mapping(spec, name, "a DaemonSet"))
@@ -68,5 +68,5 @@ def _repository(name: str) -> str:
 
 
 def _age(name: str) -> tuple[list[int], str]:
-    """Sorts newer versions after older ones: `pause:3.10` after `pause:3.9`."""
+    """A sort key that puts newer versions after older ones: `pause:3.10` after `pause:3.9`."""
     return [int(number) for number in re.findall(r"\d+", name.rpartition(":")[2], re.ASCII)], name

@@ -5,7 +5,7 @@
 """Carries out what a `ResizeScheduler` decides, until each of its nodes has an outcome.
 
 One thread decides; a bounded number of other threads act, at most one per node. Conflicts and temporary failures of the API
-server go back to the scheduler, which decides again. A host is changed only while this run holds its Lease.
+server are reported to the scheduler, which decides again. A host is changed only while this run holds its Lease.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from ..sizing.resources import Resources
 from .limits import Limits
 from .scheduler import REVERT, Resize, ResizeScheduler, SetLimit
 
-PATIENCE_SECONDS = 90.0  # with another's Lease: longer than one holds that nobody renews
-# How long the API server may be away, or refuse for the moment, before the rest is left to another run.
+PATIENCE_SECONDS = 90.0  # to wait for another run's Lease: longer than an abandoned one is valid
+# How long the API server may not answer, or refuse temporarily, before the remaining work is left to another run.
 _GIVE_UP_SECONDS = 120.0
-_PACE_SECONDS = 0.01  # between two decisions, in which what comes at once is gathered
+_PACE_SECONDS = 0.01  # between two decisions, so that simultaneous events are handled together
 _IDLE_SECONDS = 1.0
 _PUT_BACK_ATTEMPTS = 3
 
 
 class _WriteTarget(NamedTuple):
-    """The node is at its target: write that to the Node object."""
+    """The node is at its target, which is to be written to the Node object."""
 
     node: str
     target: Resources
@@ -51,8 +51,8 @@ _Task = Union[Resize, SetLimit, _WriteTarget]
 class _Ended(NamedTuple):
     task: _Task
     error: Optional[BallastError] = None
-    begun: bool = True  # False where the Lease was lost, or another task of the node ran
-    limit: Optional[Resources] = None  # as it is now
+    begun: bool = True  # False when the Lease was lost, or another task of the node ran
+    limit: Optional[Resources] = None  # the present limit
     crash: Optional[BaseException] = None  # a defect of this program
 
 
@@ -67,11 +67,11 @@ def execute_resizes(
     parallel: int = 16,
     patience: float = PATIENCE_SECONDS,
 ) -> Mapping[str, Outcome]:
-    """The outcome of each node of the scheduler. `cluster` is entered: it follows the API.
+    """The outcome of each node of the scheduler. `cluster` must be entered: it follows the API.
 
-    The nodes of a host that another run holds for longer than `patience` are given up. When interrupted, or when it raises,
-    it ends the actions under way, reverts growth that waits for capacity, and releases its Leases. PeerError where the API
-    server is away for too long, HostError where a limit cannot be read.
+    Gives up the nodes of a host that another run holds for longer than `patience` seconds. When interrupted, or when it raises, it
+    ends the actions under way, reverts growth that waits for capacity, and releases its Leases. PeerError when the API server is
+    away for too long, HostError when a limit cannot be read.
     """
     lease_holder = LeaseHolder(leases, host, progress, read_again=cluster.load, patience=patience)
     executor = ResizeExecutor(scheduler, cluster, limits, lease_holder, host, progress)
@@ -106,9 +106,9 @@ class ResizeExecutor:
         self._limit_of: dict[str, Resources] = {}
         self._flying: set[str] = set()  # nodes with a task under way
         self._ended: queue.SimpleQueue[_Ended] = queue.SimpleQueue()
-        self._again: list[tuple[float, _WriteTarget]] = []  # when to try those that could not be written
-        self._trouble: dict[str, tuple[float, int]] = {}  # by node: since when, and how many times
-        self._recorded: dict[str, Outcome] = {}  # final, and written to the Node where necessary
+        self._again: list[tuple[float, _WriteTarget]] = []  # when to retry failed writes
+        self._trouble: dict[str, tuple[float, int]] = {}  # temporary failures by node: since when, and how many
+        self._recorded: dict[str, Outcome] = {}  # final outcomes, also written to the Node if necessary
         self._last_news: dict[str, tuple[str, str]] = {}
         self._paused_since: Optional[float] = None
 
@@ -131,7 +131,7 @@ class ResizeExecutor:
             self._host.sleep(_PACE_SECONDS)
 
     def put_back(self) -> None:
-        """Revert growth that waits for capacity. Where the server refuses, the reconciler does it later."""
+        """Revert growth that waits for capacity. If the server refuses, the reconciler does it later."""
         for name in sorted(self._scheduler.targets.keys() - self._recorded.keys()):
             for _attempt in range(_PUT_BACK_ATTEMPTS):
                 node = self._cluster.fleet().nodes.get(name)
@@ -151,14 +151,14 @@ class ResizeExecutor:
     # Observing.
 
     def _look(self) -> Fleet:
-        """The fleet as of now, with limits; PeerError where the API was not followed for too long."""
+        """The present fleet, with limits; PeerError when the API was not followed for too long."""
         lost = self._cluster.lost
         if lost is not None and lost[0] > _GIVE_UP_SECONDS:
             raise MESSAGES.error("balloon-api-lost", seconds=round(lost[0]), found=lost[1].in_one_line)
         return self._cluster.fleet().with_limits(self._limit_of)
 
     def _hosts(self) -> set[str]:
-        """Those with nodes that have not ended."""
+        """Hosts with unfinished nodes."""
         names = self._scheduler.targets.keys() - self._recorded.keys()
         return {self._fleet.nodes[name].host for name in names if name in self._fleet.nodes}
 
@@ -184,7 +184,7 @@ class ResizeExecutor:
     # Acting.
 
     def _give_up(self, hosts: Collection[str]) -> None:
-        """Refuse what was decided for nodes of these hosts and waits; `_begin` refuses what is decided later."""
+        """Refuse decided actions and waiting writes for nodes of these hosts; `_begin` refuses later ones."""
         for name in self._scheduler.targets if hosts else ():
             node = self._fleet.nodes.get(name)
             if node is not None and node.host in hosts and name not in self._flying:
@@ -210,7 +210,7 @@ class ResizeExecutor:
             self._scheduler.note_refusal(task.node, text, again=False)
 
     def _do(self, task: _Task, host: str) -> None:
-        """Called in a thread of the pool."""
+        """Runs in a thread of the pool."""
         try:
             self._ended.put(self._carry_out(task, host))
         except BallastError as error:
@@ -284,7 +284,7 @@ class ResizeExecutor:
     # Reporting.
 
     def _tell(self) -> None:
-        """Report what is new of each node."""
+        """Report the news of each node."""
         tell = {DONE: self._progress.done, "waiting": self._progress.waiting}
         for name in self._scheduler.targets:
             news = self._news_of(name)
@@ -294,7 +294,7 @@ class ResizeExecutor:
                 tell.get(kind, self._progress.failed)(f"node {name}", text)
 
     def _news_of(self, name: str) -> Optional[tuple[str, str]]:
-        """An outcome or "waiting", and its text; None where there is nothing to report."""
+        """An outcome or "waiting", and its text; None when there is nothing to report."""
         outcome = self._recorded.get(name)
         if outcome is not None:
             return outcome.outcome, f"balloon {outcome.after}" if outcome.why is None else outcome.why.text
@@ -311,7 +311,7 @@ def _is_worth_another_try(error: BallastError) -> bool:
 
 
 def _undo_growth(node: Node) -> Optional[Resize]:
-    """For a balloon whose growth was requested and not granted. A resource that was to shrink may have shrunk already."""
+    """Revert a balloon whose growth was requested but not granted. A resource that was to shrink may already have done so."""
     own = node.balloon
     if own is None or own.state not in (ASKED, DEFERRED, INFEASIBLE) or own.desired.fits_in(own.allocated):
         return None

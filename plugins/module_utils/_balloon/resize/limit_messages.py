@@ -109,6 +109,6 @@ MESSAGES = Messages(
 
 
 def check_pages(node: str, limit: Resources) -> None:
-    """A kernel rounds a limit to pages, and the plan would not know the limit in force."""
+    """Require whole pages: a kernel rounds limits to pages, and the plan would then not know the limit in force."""
     if limit.memory % _PAGE_BYTES:
         raise MESSAGES.error("balloon-limit-pages", node=node, memory=limit.memory, page=_PAGE_BYTES)

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The limit of a node on its host, changed in step with the node's balloon.
+"""The limit of a node on its host, which is changed in step with the node's balloon.
 
-A balloon reserves capacity in the scheduler only; a pod may still use more than it requests. The limit of the whole node
-prevents that: its cgroup slice (`slices.py`), or the memory of its virtual machine (`vms.py`).
+A balloon only reserves capacity in the scheduler; a pod may use more than it requests. The limit of the whole node prevents
+that: its cgroup slice (`slices.py`), or the memory of its virtual machine (`vms.py`).
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from .vms import VmLimits
 
 
 class Limits(Protocol):
-    """Of the nodes that a request names. Every method raises a BallastError: HostError or PeerError."""
+    """Limits of the nodes that a request names. Every method raises HostError or PeerError."""
 
     def most(self, node: str) -> Resources:
-        """What it has without a limit: a slice the whole machine, a virtual machine what it was started with.
+        """What the node has without a limit: for a slice the whole machine, for a virtual machine what it was started with.
 
-        More than the node's `status.capacity` where its kernel reserves memory, as that of a virtual machine does.
+        This is more than the node's `status.capacity` if its kernel reserves memory, as in a virtual machine.
         """
 
     def read(self, node: str) -> Resources:
-        """What it has now. Without a limit, `most`."""
+        """The present limit; `most` when there is none."""
 
     def write(self, node: str, limit: Resources) -> None:
-        """Set it; `limit.memory` is whole pages. In force when this returns; after an error all is as it was before.
+        """Set the limit; `limit.memory` is whole pages. It is in force when this returns; after an error nothing has changed.
 
-        It is not lowered below what is in use: that is an error, and nothing in the node is ended.
+        Never lowers it below what is in use: that is an error, and nothing in the node is killed.
         """
 
 
 def read_limits(limits: Optional[Limits], names: Iterable[str], fleet: Fleet) -> dict[str, Resources]:
-    """Of these nodes, as far as the fleet has them; of none where only balloons are resized."""
+    """The limits of those nodes that the fleet has; empty when only balloons are resized."""
     return {} if limits is None else {name: limits.read(name) for name in names if name in fleet.nodes}
 
 
 def limits_of(request: BalloonsRequest, host: Host) -> Optional[Limits]:
-    """None where only balloons are resized."""
+    """None when only balloons are resized."""
     if request.slices:
         return SliceLimits(host, {node.name: node.slice for node in request.nodes})
     if request.vm:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The capacity of this machine, which its virtual machines share where they are the nodes."""
+"""The capacity of this machine, which it shares among its virtual machines if these are the nodes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
 def machine_of(request: BalloonsRequest, host: Host) -> Optional[Machine]:
-    """With `vm` of the request; else None, and nodes of one kernel share what that has. HostError where the kernel does not
-    say what there is, PeerError where a virtual machine does not.
+    """The machine if the request has `vm`; else None, and nodes with one kernel share that kernel's capacity. HostError when this
+    machine's capacity cannot be read, PeerError when that of a virtual machine cannot.
 
-    Its name is the boot id, as that of a host whose nodes share its kernel: so a Lease of that name is for both.
+    Its name is the boot id, as for a host whose nodes share its kernel, so both use the same Lease.
     """
     if not request.vm:
         return None
@@ -48,6 +48,6 @@ def _read(host: Host, path: str) -> str:
 
 
 def _count(text: str) -> int:
-    """Of `0-3,8`; 0 where it is nothing of the kind."""
+    """The number of processors in a list such as `0-3,8`; 0 for any other text."""
     ranges = [_RANGE.fullmatch(part) for part in text.split(",")]
     return sum(int(match[2] or match[1]) - int(match[1]) + 1 for match in ranges if match) if all(ranges) else 0

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The resize of one node to its target: what was requested, what the facts say of it, how long it waits. Pure.
+"""The resize of one node to its target: what was requested, what the facts show, how long it waits. Pure.
 
-`scheduler.py`, which sees all nodes of a host, draws the state machine.
+`scheduler.py`, which sees all nodes of a host, has the drawing of the state machine.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from .resize_steps import LIMIT, ResizeStep, can_resize, granted_size, is_at_tar
 
 GROW, SHRINK, REVERT = "grow", "shrink", "revert"
 
-# Seconds. A pod's start includes the pull of its image.
+# Seconds until a pod has started, including the pull of its image.
 START_SECONDS = 120.0
-# For one that cannot start: a kubelet tries a pull again after 10 s. What no second try changes is given no time.
+# For a pod that cannot start: a kubelet retries a pull after 10 s. Reasons in _FINAL, which no retry changes, get no time.
 RETRY_SECONDS = 15.0
 _FINAL = ("InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
-# For a kubelet to be Ready, to answer, and to have its runtime do it; and for a PATCH to be seen.
+# For a kubelet to become Ready, to answer, and to have its runtime apply the size; and for a PATCH to appear in a watch.
 ANSWER_SECONDS = 60.0
-# For a limit: a virtual machine gives memory back as fast as it can; the write of a limit has a shorter timeout of its own.
+# For a limit: a virtual machine returns memory as fast as it can. Writing a limit has a shorter timeout of its own.
 LIMIT_SECONDS = 900.0
-# Before the same is asked again of an API server that refused or was silent; doubled each time up to the most.
+# Before a request is repeated to an API server that refused or did not answer; doubled each time, up to the maximum.
 _PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 8.0
-# A node takes up to five, and each conflict adds one. After so many, another writer works against this run.
+# A node takes up to five turns, and each conflict adds one. After so many, another writer works against this run.
 _MOST_TURNS = 30
 
 _PENDING = (DEFERRED, INFEASIBLE)  # requested, and not granted yet
@@ -60,7 +60,7 @@ OVER = "over"
 
 @dataclass(frozen=True)
 class Resize:
-    """`resource_version` goes with the PATCH, so that it has no effect on a pod that is not as it was seen."""
+    """The PATCH carries `resource_version`, so that it has no effect on a pod that has changed since."""
 
     node: str
     namespace: str
@@ -83,14 +83,14 @@ Action = Union[Resize, SetLimit]
 class _Ask:
     action: Action
     at: float
-    again: bool = False  # it was refused, or its result is unknown
+    again: bool = False  # the request was refused, or its result is unknown
     words: str = ""
     retry_at: Optional[float] = None
 
 
 @dataclass(frozen=True)
 class _Ending:
-    """The outcome of a node whose balloon is being reverted to `size`."""
+    """The final outcome of a node whose balloon is being reverted to `size`."""
 
     outcome: str
     why: BallastError
@@ -100,7 +100,7 @@ class _Ending:
 
 
 class NodeResize:
-    """`phase` and `wake` are those of the last look. `node` is as last seen; None was never seen."""
+    """`phase` and `wake` are from the last look. `node` is as last seen, None if it was never seen."""
 
     def __init__(self, name: str, target: Resources, *, grow_timeout: float) -> None:
         self.name = name
@@ -122,7 +122,7 @@ class NodeResize:
         self._pauses = 0
 
     def as_counted(self) -> Optional[Node]:
-        """The node as the host has to count it: with the action under way, as long as its result is unknown."""
+        """The node as its host must count it: including the action under way, as long as its result is unknown."""
         if self.node is None or self._ask is None:
             return self.node
         action = self._ask.action
@@ -134,7 +134,7 @@ class NodeResize:
         return replace(self.node, balloon=replace(balloon, desired=action.size, state=ASKED))
 
     def look(self, node: Optional[Node], now: float) -> Optional[Resize]:
-        """Judge the facts; `node` is None where the cluster lacks it. Returns the action that reverts its balloon, if that is due."""
+        """Judge the facts; `node` is None when the cluster lacks it. Returns the action that reverts its balloon, if that is due."""
         self.wake = None
         self.node = node or self.node
         if self._before is None and self.node is not None:
@@ -166,7 +166,7 @@ class NodeResize:
         return action
 
     def repeat(self, now: float) -> list[Action]:
-        """The last action again; nothing where there was none."""
+        """The last action again; empty when there was none."""
         if self._ask is None:
             return []
         self._pauses += 1
@@ -197,11 +197,11 @@ class NodeResize:
             self._finish(REJECTED, texts.rejected_error(self.name, ask.action.size, words))
 
     def block(self, why: BallastError) -> None:
-        """The other nodes leave no capacity for it."""
+        """Finish as blocked: the other nodes leave no capacity for this one."""
         self._finish(BLOCKED, why)
 
     def _check_answer(self, ask: _Ask, node: Node, now: float) -> bool:
-        """Whether the facts show the result: once the pod has another version, it has that size, or never gets it by this action."""
+        """Whether the facts show the result: a pod with another version has that size, or this action can no longer give it."""
         action = ask.action
         if isinstance(action, SetLimit):
             known, done = node.limit == action.limit, True
@@ -212,7 +212,7 @@ class NodeResize:
         if known:
             self._pauses = 0
             if not done:
-                self._ending = None  # it may have been granted meanwhile
+                self._ending = None  # the resize may have been granted meanwhile
             return True
         if ask.again:
             self._pause(ask, now)
@@ -268,7 +268,7 @@ class NodeResize:
         return None
 
     def _has_waited(self, seconds: float, now: float) -> bool:
-        """Whether this node has been unable to begin for so long."""
+        """Whether this node has been unable to begin for this time."""
         self._unsettled = None
         if self._waits_since is None:
             self._waits_since = now
@@ -298,7 +298,7 @@ class NodeResize:
         return None
 
     def _put_back(self, outcome: str, why: BallastError, balloon: Balloon, now: float) -> Optional[Resize]:
-        """A shrink without an answer stays requested: see `granted_size`."""
+        """Revert the balloon. A shrink without an answer stays requested: see `granted_size`."""
         size = granted_size(balloon)
         if size == balloon.desired:
             self._finish(outcome, why)
@@ -307,7 +307,7 @@ class NodeResize:
         return _resize(self.name, balloon, size, REVERT)
 
     def _end(self, ending: _Ending, node: Node, now: float) -> None:
-        """After a late grant this is a shrink, which always succeeds, but takes time."""
+        """Finish once the revert has ended. After a late grant it is a shrink, which always succeeds, but takes time."""
         balloon = node.balloon
         under_way = balloon is not None and balloon.desired == ending.size and balloon.state not in (SETTLED, STARTING)
         if under_way and now < ending.since + ANSWER_SECONDS:

@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A client of QEMU's machine protocol, QMP, over the unix socket of one virtual machine.
+"""A client of the QEMU Machine Protocol (QMP), over the unix socket of one virtual machine.
 
     with Qmp("/run/vm1/qmp.sock", node="n1") as qmp:
         qmp.execute("balloon", value=2**30)
 
-Standard library only, since it travels to nodes: qemu.qmp of the QEMU project is asyncio, and on no node. It sends a command
-and reads its answer; it skips events, since QEMU rate-limits those of interest: values are queried instead.
+Uses only the standard library, as it runs on nodes: QEMU's own qemu.qmp needs asyncio, and no node has it. It sends a command and
+reads the answer. It skips events, as QEMU rate-limits the interesting ones: values are queried instead.
 
-Answers are untrusted: a line has a limit, an answer a deadline, and anything but QMP is an error.
+Answers are untrusted: lines have a length limit, answers a deadline, and anything but QMP is an error.
 
 Source: QEMU, docs/interop/qmp-spec.rst.
 """
@@ -27,14 +27,14 @@ from ..._core.text.errors import BallastError, last_lines, shorten
 from ..._core.text.json_text import parse_json
 from .limit_messages import MESSAGES
 
-_SECONDS = 10.0  # for an answer; QEMU answers in milliseconds when it runs at all
+_SECONDS = 10.0  # for an answer; a running QEMU answers in milliseconds
 _LINE_LIMIT = 2**20  # bytes; the longest answer we ask for, a list of processors, is below 64 KiB
 _CHUNK = 2**16
-_NO_DEVICE = "DeviceNotActive"  # an error's class (qapi/error.json); of the commands that we give, those of the balloon
+_NO_DEVICE = "DeviceNotActive"  # an error class (qapi/error.json); of the commands used here, only those of the balloon return it
 
 
 class Qmp:
-    """One connection, for a `with` block: QEMU serves one client only, so close it soon. `node` is for messages.
+    """One connection, for a `with` block: QEMU serves one client at a time, so close it soon. `node` is for messages.
 
     Every method raises PeerError: `balloon-qmp-absent`, `-silent`, `-answer`, `-refused`, or `balloon-vm-no-device`.
     """
@@ -44,7 +44,7 @@ class Qmp:
         self._node = node
         self._seconds = seconds
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._read = b""  # and not parsed yet
+        self._read = b""  # received, but not parsed yet
         self._number = 0
 
     def __enter__(self) -> Qmp:
@@ -64,7 +64,7 @@ class Qmp:
         self._socket.close()
 
     def execute(self, command: str, **arguments: object) -> Any:
-        """What QEMU returns of it. Underscores in the names of arguments stay."""
+        """The value that QEMU returns. Argument names are sent unchanged, with underscores."""
         self._number += 1
         order = {"execute": command, "arguments": arguments, "id": self._number}
         deadline = time.monotonic() + self._seconds
@@ -86,7 +86,7 @@ class Qmp:
         self._socket.settimeout(self._seconds)
         try:
             self._socket.connect(self._path)
-        except (BlockingIOError, socket.timeout) as error:  # too many wait to be served
+        except (BlockingIOError, socket.timeout) as error:  # too many clients are waiting
             raise self._silent_error() from error
         except OSError as error:
             raise self._absent_error(error) from error
@@ -145,7 +145,7 @@ class Qmp:
         return MESSAGES.error("balloon-qmp-silent", node=self._node, path=self._path, seconds=f"{self._seconds:g}")
 
     def nonsense(self, what: str) -> BallastError:
-        """The error for an answer that is not QMP's, as its caller judges."""
+        """The error for an answer that the caller does not recognize as QMP's."""
         return MESSAGES.error("balloon-qmp-answer", found=what, node=self._node, path=self._path)
 
     def _refusal(self, command: str, error: object) -> BallastError:

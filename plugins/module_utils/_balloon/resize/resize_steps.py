@@ -10,18 +10,18 @@ Invariants of every host and each resource, whatever succeeds, fails or is inter
     I2  sum(limit - overhead) <= capacity - reserve    where nodes have limits
     I3  schedulable <= limit - overhead                of each node that has a limit
 
-Where one is violated, as on a host whose balloons are still at their floor, no step makes it worse.
+If one is violated already, as on a host whose balloons are still at their floor, no step makes it worse.
 
 A node is resized in up to four steps, and each begins when the previous one has taken effect:
 
     1  its balloon grows             in each resource in which it is too small
-    2  its limit is lowered          by what that gave
-    3  its limit is raised           when the host has room
-    4  its balloon shrinks           when the host has room
+    2  its limit is lowered          by as much as the balloon grew
+    3  its limit is raised           when the host has capacity
+    4  its balloon shrinks           when the host has capacity
 
-1 and 2 give, and may begin at any time; 3 and 4 take. Steps that take begin together only if the capacity suffices for all
-of them, so that it does not matter which succeed. A node that gives one resource and takes the other gives first: so two
-nodes that trade never wait for each other.
+Steps 1 and 2 give capacity, and may begin at any time; 3 and 4 take it. Steps that take begin together only if the capacity
+suffices for all of them, so that it does not matter which ones succeed. A node that gives one resource and takes the other gives
+first: so two nodes that trade never wait for each other.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from ..cluster.facts import ACTUATING, ASKED, CRITICAL, DEFERRED, INFEASIBLE, SE
 from ..sizing.resources import FLOOR, NONE, PAGE, Resources, total
 
 BALLOON, LIMIT = "balloon", "limit"
-# Pods are resized in place by default from this kubelet on (KEP-1287).
+# From this kubelet version on, pods are resized in place by default (KEP-1287).
 RESIZES_SINCE = (1, 33)
-# A limit is what a kernel can keep: whole pages, and a CPU quota of at least 1 ms in 100 ms.
+# A kernel can enforce whole pages, and a CPU quota of at least 1 ms in 100 ms.
 _LEAST_CPU = 10
 
 
 @dataclass(frozen=True)
 class ResizeStep:
-    """`before` and `after` are sizes of the balloon, or limits."""
+    """`before` and `after` are sizes of the balloon, or limits, by `what`."""
 
     node: str
     what: str  # BALLOON or LIMIT
@@ -51,29 +51,29 @@ class ResizeStep:
 
 
 def left_to_promise(nodes: Iterable[Node], unreserved: Resources) -> Resources:
-    """I1 of the nodes of one host: negative in a resource that is overcommitted."""
+    """The slack of I1 for the nodes of one host; negative in an overcommitted resource."""
     return unreserved - total(node.schedulable for node in nodes)
 
 
 def left_to_limits(nodes: Collection[Node], unreserved: Resources) -> Resources:
-    """I2 of the nodes of one host. A node without a limit counts with what it offers; without any limit this is I1."""
+    """The slack of I2 for the nodes of one host. A node without a limit counts with what it offers; without any limit this is I1."""
     return unreserved - total(node.left_by_limit for node in nodes)
 
 
 def within_limit(node: Node) -> bool:
-    """I3, but for the part of a page by which `limit_for` is lower."""
+    """Whether I3 holds, ignoring the part of a page by which `limit_for` rounds down."""
     return node.schedulable.fits_in(node.left_by_limit + Resources(0, PAGE - 1))
 
 
 def is_overcommitted(fleet: Fleet, host: str) -> bool:
-    """Whether I1, I2 or I3 does not hold."""
+    """Whether I1, I2 or I3 is violated."""
     nodes, unreserved = fleet.of_host(host), fleet.unreserved(host)
     sums = (left_to_promise(nodes, unreserved), left_to_limits(nodes, unreserved))
     return not (all(NONE.fits_in(left) for left in sums) and all(map(within_limit, nodes)))
 
 
 def limit_for(node: Node, target: Resources) -> Resources:
-    """Rounded down: the sum must not exceed the host's capacity. Of memory alone where the present limit is."""
+    """The limit, rounded down, as the sum must not exceed the host's capacity. Only of memory if the present limit is."""
     whole = target + node.overhead
     memory_alone = node.limit is not None and not node.limit.cpu
     return Resources(0 if memory_alone else max(whole.cpu, _LEAST_CPU), whole.memory - whole.memory % PAGE)
@@ -84,8 +84,8 @@ def can_resize(node: Node) -> bool:
 
 
 def may_preempt(node: Node, target: Resources) -> bool:
-    """Whether the growth of this balloon could preempt pods: it is critical, and its Node does not forbid that, as after a new
-    registration (KEP-5836)."""
+    """Whether the growth of this balloon could preempt pods: it is critical, and its Node does not forbid preemption, for example
+    after it registered again (KEP-5836)."""
     balloon = node.balloon
     if balloon is None or balloon.priority < CRITICAL or node.forbids_preemption:
         return False
@@ -93,10 +93,10 @@ def may_preempt(node: Node, target: Resources) -> bool:
 
 
 def granted_size(balloon: Balloon) -> Resources:
-    """The size from which its next step starts, and to which an impossible resize is reverted.
+    """The size from which the next step starts, and to which an impossible resize is reverted.
 
-    A kubelet may grant a smaller size at any time, unless it has reported that it never will: it counts as granted. A larger
-    request before the kubelet's answer would leave the size of the node in doubt.
+    A smaller request counts as granted: a kubelet may grant it at any time unless it reported that it never will. A larger request
+    does not count before the kubelet's answer, which would leave the size of the node in doubt.
     """
     if balloon.state == INFEASIBLE:
         return balloon.allocated
@@ -115,10 +115,10 @@ def is_at_target(node: Node, target: Resources) -> bool:
 
 
 def next_step(node: Node, target: Resources) -> Optional[ResizeStep]:
-    """The next step of this node, regardless of the capacity of its host. None where it is at its target, or has to wait.
+    """The next step of this node, regardless of its host's capacity. None when it is at its target, or must wait.
 
-    It waits for its kubelet, for a balloon, or for the answer to a resize. A request that is not granted, and that this
-    target does not need, is reverted first.
+    It waits for its kubelet, for a balloon, or for the answer to a resize. A request that is not granted, and that this target does
+    not need, is reverted first.
     """
     balloon = node.balloon
     if balloon is None or balloon.state in (STARTING, ASKED, ACTUATING) or not (node.ready and can_resize(node)):
@@ -140,7 +140,7 @@ def _resize(node: Node, before: Resources, after: Resources) -> ResizeStep:
 
 
 def _next_limit(node: Node, target: Resources) -> Optional[ResizeStep]:
-    """Lowered in one resource before it is raised in the other."""
+    """The limit is lowered in one resource before it is raised in the other."""
     if node.limit is None:
         return None
     limit = limit_for(node, target)
@@ -152,7 +152,7 @@ def _next_limit(node: Node, target: Resources) -> Optional[ResizeStep]:
 
 @dataclass(frozen=True)
 class _Taken:
-    """What a step takes of the host's capacity, at most: `promise` of I1, `limit` of I2. A raised limit counts as used at once."""
+    """The most that a step takes of the host's capacity: `promise` counts in I1, `limit` in I2. A raised limit counts as used at once."""
 
     promise: Resources
     limit: Resources
@@ -161,7 +161,7 @@ class _Taken:
 def _count_taken(node: Node, target: Resources, step: ResizeStep) -> _Taken:
     if step.what == LIMIT:
         more = (step.after - step.before).most(NONE)
-        # Raised without capacity for the balloon's shrink, it would only keep other nodes from theirs.
+        # A limit raised without capacity for the balloon's shrink would only keep that capacity from other nodes.
         promise = (node.allocatable - node.balloon_for(target) - node.schedulable).most(NONE) if more != NONE else NONE
         return _Taken(promise, more)
     more = (node.allocatable - step.after - node.schedulable).most(NONE)
@@ -171,7 +171,7 @@ def _count_taken(node: Node, target: Resources, step: ResizeStep) -> _Taken:
 def steps_of_host(
     nodes: Sequence[Node], unreserved: Resources, targets: Mapping[str, Resources], given_up: Collection[str]
 ) -> list[ResizeStep]:
-    """As `next_steps`, of the nodes of one host. Steps that give come first; the others get capacity in their order."""
+    """`next_steps` for one host. Steps that give come first; the others get capacity in their order."""
     steps: list[ResizeStep] = []
     takes: list[tuple[ResizeStep, _Taken]] = []
     for node in nodes:
@@ -195,19 +195,19 @@ def steps_of_host(
 
 
 def has_room_for(before: Node, nodes: Collection[Node], unreserved: Resources) -> bool:
-    """Whether the host has capacity for what one of its `nodes` counts more than it did as `before`."""
+    """Whether the host has capacity for what a node now counts more than it did as `before`."""
     after = next(node for node in nodes if node.name == before.name)
     promise = _is_covered(after.schedulable - before.schedulable, left_to_promise(nodes, unreserved))
     return promise and _is_covered(after.left_by_limit - before.left_by_limit, left_to_limits(nodes, unreserved))
 
 
 def _is_covered(more: Resources, left: Resources) -> bool:
-    """In each resource, nothing more, or nothing lacking."""
+    """For each resource: either nothing more is taken, or nothing is lacking."""
     return more.least(NONE - left).fits_in(NONE)
 
 
 def next_steps(fleet: Fleet, targets: Mapping[str, Resources], given_up: Collection[str]) -> tuple[ResizeStep, ...]:
-    """The steps that may begin now, together and in any order. Empty where every node is at its target or has to wait."""
+    """The steps that may begin now, together and in any order. Empty when every node is at its target or must wait."""
     steps: list[ResizeStep] = []
     for host, nodes in fleet.by_host.items():
         steps += steps_of_host(nodes, fleet.unreserved(host), targets, given_up)
@@ -215,7 +215,7 @@ def next_steps(fleet: Fleet, targets: Mapping[str, Resources], given_up: Collect
 
 
 def plan_steps(fleet: Fleet, targets: Mapping[str, Resources]) -> tuple[ResizeStep, ...]:
-    """All steps, in order, as if each succeeded, and each node were ready and had its balloon.
+    """All steps, in order, if each succeeded, and each node were ready and had its balloon.
 
     Steps of nodes too old to resize, or without capacity in the end, are left out.
     """

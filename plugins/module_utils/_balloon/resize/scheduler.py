@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From facts to actions, until each node has an outcome. No I/O, and no clock but `now`.
+"""From facts to actions, until each node has an outcome. No I/O, and no clock except `now`.
 
     scheduler = ResizeScheduler(targets, grow_timeout=30.0)
     while not scheduler.finished:
@@ -25,11 +25,11 @@ What becomes of a node:
               put back: reverted <--- deferred for grow_timeout -+
               put back: infeasible <----------- infeasible ------+
 
-An action counts from its decision, observed or not: it is under way until the facts show another resourceVersion of the
-pod, or another limit. So two nodes never get the same capacity, and an action with an unknown result can be repeated: a PATCH
-with an old resourceVersion has no effect.
+An action counts from the time of its decision, observed or not: it is under way until the facts show another resourceVersion of
+the pod, or another limit. So two nodes never get the same capacity, and an action with an unknown result can be repeated: a
+PATCH with an old resourceVersion has no effect.
 
-Nothing is kept between runs. A request that an earlier run left under way is judged as if it were made now.
+Nothing is kept between runs. A request that an earlier run left under way is judged as if it had been made now.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ __all__ = ["GROW", "REVERT", "SHRINK", "Action", "Resize", "SetLimit", "ResizeSc
 
 
 class ResizeScheduler:
-    """`targets`: what was asked for. `outcomes` of nodes that have ended. `wake`: decide again at that time even if
-    nothing changed; None for never."""
+    """`targets`: the requested ones. `outcomes`: of nodes that have finished. `wake`: when to decide again even if nothing
+    changes; None for never."""
 
     def __init__(self, targets: Mapping[str, Resources], *, grow_timeout: float) -> None:
         self.outcomes: dict[str, Outcome] = {}
         self.wake: Optional[float] = None
         self.targets = dict(targets)
         self._resizes = {name: NodeResize(name, target, grow_timeout=grow_timeout) for name, target in targets.items()}
-        # A machine that restarts gives its nodes another host, one after the other. Within a run a node keeps its host.
+        # A machine that restarts gives its nodes a new host, one after the other. Within a run a node keeps its host.
         self._hosts: dict[str, str] = {}
         self._unreserved: dict[str, Resources] = {}
         self._nodes: dict[str, Node] = {}  # as last seen
@@ -68,10 +68,10 @@ class ResizeScheduler:
         return len(self.outcomes) == len(self._resizes)
 
     def decide(self, fleet: Fleet, now: float) -> tuple[Action, ...]:
-        """What is to be done now. Call it after every change of facts, after a refusal, and at `wake`.
+        """The actions to carry out now. Call it after every change of facts, after a refusal, and at `wake`.
 
-        `now` is of a clock that only goes forward. What is under way is not asked for twice. Facts must be as new as the end
-        of the last run at least; after that they may be late, node by node.
+        `now` is from a monotonic clock. Actions under way are not decided twice. Facts must at least be as new as the end of the last
+        run; after that each node's facts may be late.
         """
         members = self._group_by_host(fleet)
         due = self._due_hosts(fleet, members, now)
@@ -86,7 +86,7 @@ class ResizeScheduler:
         return tuple(actions)
 
     def note_refusal(self, node: str, text: str, *, again: bool) -> None:
-        """The last action of this node was not done. `again`: it conflicted, or its result is unknown; decide again.
+        """Record that the last action of this node was not done. `again`: it conflicted, or its result is unknown; decide again.
 
         The result of an older action does not matter: the last one replaced it.
         """
@@ -96,7 +96,7 @@ class ResizeScheduler:
         self._refused.add(node)
 
     def _group_by_host(self, fleet: Fleet) -> dict[str, list[str]]:
-        """The nodes of each host, with those that the cluster lacks now, at their last host: what they offered may still be in use."""
+        """Nodes by host. Nodes that the cluster lacks now stay with their last host: what they offered may still be in use."""
         self._nodes.update(fleet.nodes)
         members: dict[str, list[str]] = {}
         for name, node in self._nodes.items():
@@ -144,7 +144,7 @@ class ResizeScheduler:
         return actions
 
     def _least_unreserved(self, host: str, fleet: Fleet) -> Resources:
-        """The least value of this run: the reserve of a node that is away would count as free."""
+        """The least value in this run; otherwise the reserve of a node that is away would count as free."""
         known = [self._unreserved[host]] if host in self._unreserved else []
         known += [fleet.unreserved(host)] if host in fleet.capacities else []
         self._unreserved[host] = known[0].least(known[-1]) if known else NONE

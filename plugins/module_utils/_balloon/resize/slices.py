@@ -5,9 +5,9 @@
 """The cgroup slices of node instances as limits of nodes: CPU quota and memory limit, with cgroup v1 and v2, with systemd and
 without.
 
-A kernel of cgroup v2 kills processes until a lowered `memory.max` fits. So memory is never lowered below its use, and only
-under a `memory.high` of the same size, which makes the kernel reclaim memory without a kill. A kernel of v1 refuses instead.
-`memory.high` of a slice belongs to this code, and is reset to no value.
+A cgroup v2 kernel kills processes until a lowered `memory.max` fits. So memory is never lowered below its use, and only under a
+`memory.high` of the same size, which makes the kernel reclaim memory without killing. A v1 kernel refuses instead.
+`memory.high` of a slice belongs to this code, which resets it to no value.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from ..._core.text.quantity import format_memory
 from ..sizing.resources import Resources
 from .limit_messages import MESSAGES, check_pages
 
-_GIVE_SECONDS = 5.0  # for the kernel to give back what is not in use
-_IN_FORCE_SECONDS = 10.0  # for systemd
+_GIVE_SECONDS = 5.0  # for the kernel to reclaim unused memory
+_IN_FORCE_SECONDS = 10.0  # until systemd has applied a limit
 _POLL_SECONDS = 0.05
 _SHOWN = 5  # cgroups that a message names
 _FIELDS = {"cpu_millis", "memory_bytes", "pids"}
@@ -40,9 +40,9 @@ _KIND = CgroupKind()
 
 
 class SliceLimits:
-    """`Limits` of nodes of this machine. `slices`: of each node, the name of its cgroup, as `ballast-lab-n1`.
+    """`Limits` of nodes of this machine. `slices`: by node, the name of its cgroup, such as `ballast-lab-n1`.
 
-    The limit of pids stays as it is.
+    The limit of process IDs is not changed.
     """
 
     def __init__(self, host: Host, slices: Mapping[str, str]) -> None:
@@ -68,12 +68,12 @@ class SliceLimits:
                 self._wait(node, limit)
             except BallastError as error:
                 _KIND.write(self._ctx, name, before, after)
-                if error.id == "core-ebusy":  # v1: more is in use than the kernel can give back
+                if error.id == "core-ebusy":  # v1: more is in use than the kernel can reclaim
                     raise self._error("balloon-slice-in-use", node, detail=error.found, limit=limit) from error
                 raise
 
     def _value(self, node: str) -> Value:
-        """As `CgroupKind` has it, of a slice that is whole."""
+        """The `CgroupKind` value of a complete slice."""
         value = _KIND.read(self._ctx, self._slices[node])
         if not isinstance(value, Mapping) or set(value) != _FIELDS:
             raise self._error("balloon-slice-missing", node)
@@ -95,7 +95,7 @@ class SliceLimits:
             raise self._error("balloon-slice-not-in-force", node, detail=detail, seconds=seconds)
 
     def _refuse_lower_quota(self, node: str, limit: Resources) -> None:
-        """v1 takes no quota below that of a cgroup inside, as of a pod with a larger limit, and says only "Invalid argument"."""
+        """v1 accepts no quota below that of a cgroup inside, such as a pod with a larger limit, and only reports "Invalid argument"."""
         above = [
             path
             for directory in self._directories(node)
@@ -108,9 +108,9 @@ class SliceLimits:
 
     @contextmanager
     def _reclaim(self, node: str, limit: Resources) -> Iterator[None]:
-        """Refuse where more is in use than the limit allows; else keep the use below it during the block."""
+        """Refuse when more is in use than the limit allows; else keep the use below it during the block."""
         memory = _memory_of(self._host, self._directories(node))
-        if memory is None:  # a kernel that limits none, as it says when it is asked to
+        if memory is None:  # a kernel without memory limits, as its refusal of the limit will say
             yield
             return
         if memory.in_use(self._host) > limit.memory:
@@ -149,14 +149,14 @@ class _Memory:
 
     directory: str
     usage: str
-    idle: str  # what memory.stat calls the part of it that the kernel takes for itself first
-    high: str  # what makes the kernel take it; "" where there is no need
+    idle: str  # key in memory.stat of the part that the kernel reclaims first
+    high: str  # file that makes the kernel reclaim; "" when none is needed
 
     def read_used(self, host: Host) -> int:
         return int(host.read(os.path.join(self.directory, self.usage)) or 0)
 
     def in_use(self, host: Host) -> int:
-        """The working set, by which a kubelet evicts: all but files that have not been read for long."""
+        """The working set, by which a kubelet evicts: everything except files that have not been read for long."""
         rows = (host.read(os.path.join(self.directory, "memory.stat")) or b"").decode().splitlines()
         figures = dict(row.split(" ", 1) for row in rows if " " in row)
         return max(0, self.read_used(host) - int(figures.get(self.idle, "0")))
@@ -178,7 +178,7 @@ def _memory_of(host: Host, directories: list[str]) -> Optional[_Memory]:
 
 
 def _machine_size(host: Host) -> Resources:
-    """What a kubelet calls the capacity of this machine."""
+    """The capacity of this machine, as a kubelet computes it."""
     processors = [
         line for line in (host.read("/proc/stat") or b"").splitlines() if line[:3] == b"cpu" and line[3:4] != b" "
     ]

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Errors of nodes that did not reach their target: what was asked, what was found, what to do. Pure.
+"""Errors for nodes that did not reach their target: what was requested, what was found, what to do. Pure.
 
-`messages.py` has the texts. The words of a kubelet and of an API server are data, cut short.
+`messages.py` has the texts. Messages of a kubelet or an API server are untrusted data, and are shortened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..sizing.resources import NONE, Resources
 from .messages import MESSAGES
 from .resize_steps import RESIZES_SINCE, granted_size, left_to_limits, left_to_promise
 
-_NAMED = 5  # pods or nodes, of those that hold the capacity
+_NAMED = 5  # pods or nodes that hold the capacity and are named
 
 
 def reverted_error(node: Node, balloon: Balloon, target: Resources) -> BallastError:
@@ -63,7 +63,7 @@ def blocked_error(
     targets: Mapping[str, Resources],
     outcomes: Mapping[str, Outcome],
 ) -> BallastError:
-    """`others`: all nodes of the host, as they count."""
+    """`others`: all nodes of the host, as the host counts them."""
     goal = node.allocatable - node.balloon_for(target)
     left = left_to_promise(others, unreserved).least(left_to_limits(others, unreserved)).most(NONE)
     more = (goal - node.schedulable).most(NONE)
@@ -129,12 +129,12 @@ def _error(id: str, details: Sequence[str], **fields: object) -> BallastError:
 
 
 def _one_line(words: str) -> str:
-    """Of an error of this project, which shortened what others wrote when it was made."""
+    """The text of an error of this project in one line; foreign parts were shortened when it was made."""
     return words.replace("\n", " ")
 
 
 def _words(balloon: Optional[Balloon]) -> list[str]:
-    """What the kubelet says of the balloon."""
+    """The kubelet's message about the balloon."""
     return [_one_line(shorten(last_lines(balloon.message)))] if balloon is not None and balloon.message else []
 
 
@@ -143,7 +143,7 @@ def _unanswered_request(balloon: Balloon) -> list[str]:
 
 
 def _weight(amount: Resources, lacking: Resources) -> tuple[int, int]:
-    """A sort key: the resources that are lacking; both where none is."""
+    """A sort key: the resources that are lacking, or both if none is."""
     if lacking == NONE:
         return amount.cpu, amount.memory
     return amount.cpu if lacking.cpu else 0, amount.memory if lacking.memory else 0
@@ -163,7 +163,7 @@ def _describe_holder(node: Node, targets: Mapping[str, Resources], outcomes: Map
 
 
 def _list_some(head: str, texts: Sequence[str]) -> list[str]:
-    """One item: the first few, and a count of the others. None without any."""
+    """One item: the first few texts, and a count of the others. Empty without texts."""
     if not texts:
         return []
     more = len(texts) - _NAMED

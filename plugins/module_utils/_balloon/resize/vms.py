@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The memory of virtual machines as limits of nodes, by QEMU's memory balloon (virtio-balloon).
+"""The memory of virtual machines as limits of nodes, set by QEMU's memory balloon (virtio-balloon).
 
-Start a machine with all the memory that its node may ever have: its kubelet reads the capacity once. The memory in QEMU's
+Start a machine with all the memory that its node may ever have: its kubelet reads the capacity only once. Memory in QEMU's
 balloon is in no cgroup of the guest, so its kubelet counts it as free; only the balloon pod keeps it from pods.
 
-Processors are never removed: a kubelet would not notice. So these limits are of memory alone, and their cpu is 0.
+Processors are never removed, as a kubelet would not notice. So these limits only cover memory, and their cpu is 0.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from .limit_messages import MESSAGES, check_pages
 from .qmp import Qmp
 
 _POLL_SECONDS = 0.05
-_STALL_SECONDS = 10.0  # without coming nearer
+_STALL_SECONDS = 10.0  # without progress
 _MOVE_SECONDS = 600.0  # for a whole change
 _STATISTICS_SECONDS = 5.0
 _INTERVAL = "guest-stats-polling-interval"  # seconds; 0 is never
-_UNKNOWN = 2**64 - 1  # of a figure that the guest does not report (QEMU, hw/virtio/virtio-balloon.c)
-_DEVICE_PLACES = ("/machine/peripheral", "/machine/peripheral-anon")  # of devices with an id, and without
+_UNKNOWN = 2**64 - 1  # the value of a figure that the guest does not report (QEMU, hw/virtio/virtio-balloon.c)
+_DEVICE_PLACES = ("/machine/peripheral", "/machine/peripheral-anon")  # for devices with an id, and without
 
 
 class VmLimits:
-    """`Limits` of nodes that are virtual machines on this host. `sockets`: of each node, that of QEMU's option -qmp."""
+    """`Limits` of nodes that are virtual machines on this host. `sockets`: by node, the socket of QEMU's option -qmp."""
 
     def __init__(self, host: Host, sockets: Mapping[str, str]) -> None:
         self._host = host
@@ -97,7 +97,7 @@ class _Machine:
             )
 
     def _refuse_harm(self, memory: int, before: int) -> None:
-        """Refuse where the guest's kernel would kill processes. Its available memory is free, or can be freed."""
+        """Refuse when the guest's kernel would kill processes. Its available memory is free, or can be freed."""
         available = self._available()
         if available is None:
             raise self._error("balloon-vm-mute", memory)
@@ -109,7 +109,7 @@ class _Machine:
             )
 
     def _available(self) -> Optional[int]:
-        """Bytes, as the guest reports now; None where it reports nothing, as without a driver."""
+        """Available bytes, as the guest reports now; None when it reports nothing, for example without a driver."""
         device = self._device()
         interval = self._get(device, _INTERVAL)
         requested_at = int(self._host.now())
@@ -118,7 +118,7 @@ class _Machine:
             update = self._get(device, "guest-stats")
             return update if self._number(update, "last-update") >= requested_at else None
 
-        # Set from 0, QEMU asks the guest at once. Only a later update counts.
+        # When the interval is set from 0, QEMU asks the guest at once. Only a later update counts.
         self._set(device, _INTERVAL, 0)
         self._set(device, _INTERVAL, 1)
         try:
@@ -136,7 +136,7 @@ class _Machine:
         raise MESSAGES.error("balloon-vm-no-device", node=self._node)
 
     def _move(self, memory: int) -> int:
-        """Returns the memory that it has at the size, or when it comes no nearer."""
+        """Set the size. Returns the memory that the machine has at the end: the size, or where it made no more progress."""
         self._qmp.execute("balloon", value=memory)
         nearest, stalled = self.memory(), self._host.monotonic() + _STALL_SECONDS
 

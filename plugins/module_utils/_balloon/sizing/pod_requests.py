@@ -4,8 +4,8 @@
 
 """What a pod requests, as the scheduler counts it, and strict readers of the API's objects. Pure.
 
-Every reader raises PeerError, `balloon-object`, with the place of what has another form than the API's. What is absent
-reads as empty, as Go's zero values are.
+Every reader raises PeerError `balloon-object`, naming the part whose form is not the API's. Absent parts read as empty, like
+Go's zero values.
 Source: PodRequests of k8s.io/component-helpers/resource, with the resources of the status counted.
 """
 
@@ -24,8 +24,8 @@ Object = Mapping[str, Any]
 
 
 def pod_requests(pod: Object, where: str) -> Resources:
-    """Init containers run in sequence, beside the sidecars started before them; the request of the whole pod replaces its
-    containers' sum; a RuntimeClass adds an overhead."""
+    """The request of a pod. Init containers run in sequence, beside the sidecars started before them; the request of the whole pod
+    replaces the sum of its containers; a RuntimeClass adds an overhead."""
     spec, status = mapping(pod, "spec", where), mapping(pod, "status", where)
     count = _Counting(where, status)
     running = total(count.count_container(row) for row in rows(spec, "containers", where))
@@ -40,7 +40,7 @@ def pod_requests(pod: Object, where: str) -> Resources:
 
 
 class _Counting:
-    """The largest of request, allocation and actual resources: capacity is free only when all three are lower. An infeasible
+    """Counts the largest of requested, allocated and actual resources: capacity is free only when all three are lower. An infeasible
     resize does not count."""
 
     def __init__(self, where: str, status: Object) -> None:
@@ -59,7 +59,7 @@ class _Counting:
         return requests if status is None or "resources" not in status else self._largest(requests, status)
 
     def count_pod(self, containers: Resources, spec: Object) -> Resources:
-        """`containers` is their sum, for a resource that the pod does not request as a whole."""
+        """`containers` is the containers' sum, used for a resource that the pod does not request as a whole."""
         requests = mapping(mapping(spec, "resources", self._where), "requests", self._where)
         if not requests:
             return containers
@@ -77,7 +77,7 @@ class _Counting:
 
 
 def resources(values: Object, name: str, where: str) -> Resources:
-    """Of `{"cpu": "1750m", "memory": "7Gi"}` under `name`. An absent one is 0."""
+    """The resources in `{"cpu": "1750m", "memory": "7Gi"}` under `name`. An absent one is 0."""
     value = mapping(values, name, where)
     return Resources(_thousandths(value, "cpu", where), -(-_thousandths(value, "memory", where) // 1000))
 
@@ -95,7 +95,7 @@ def _thousandths(values: Object, name: str, where: str) -> int:
 
 @lru_cache(maxsize=10_000)
 def _parse(written: str) -> int:
-    """Thousands of pods write the same few sizes."""
+    """Cached, as thousands of pods use the same few sizes."""
     return parse_quantity(written).thousandths
 
 

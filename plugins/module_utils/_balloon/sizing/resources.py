@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""CPU and memory together, in whole millicores and bytes. Integers only: rounding must not overcommit a node."""
+"""CPU and memory together, in whole millicores and bytes. Integers only, as rounding must not overcommit a node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 MIB = 2**20
-PAGE = 2**16  # bytes, the largest page of memory of the kernels that run kubelets (arm64); most have 4096
+PAGE = 2**16  # bytes, the largest memory page of kernels that run kubelets (arm64); most use 4096
 
 
 @dataclass(frozen=True)
@@ -30,20 +30,20 @@ class Resources:
         return self.cpu <= other.cpu and self.memory <= other.memory
 
     def most(self, other: Resources) -> Resources:
-        """The larger of each."""
+        """The larger value of each resource."""
         return Resources(max(self.cpu, other.cpu), max(self.memory, other.memory))
 
     def least(self, other: Resources) -> Resources:
-        """The smaller of each."""
+        """The smaller value of each resource."""
         return Resources(min(self.cpu, other.cpu), min(self.memory, other.memory))
 
     def as_quantities(self) -> dict[str, str]:
-        """As a pod's resources have it: `{"cpu": "1750m", "memory": "7168Mi"}`."""
+        """Quantities as in a pod's resources: `{"cpu": "1750m", "memory": "7168Mi"}`."""
         whole = self.memory % MIB == 0
         return {"cpu": f"{self.cpu}m", "memory": f"{self.memory // MIB}Mi" if whole else str(self.memory)}
 
     def __str__(self) -> str:
-        """For people: memory in MiB, to a tenth where it is not whole."""
+        """For people: memory in MiB, with one decimal unless it is whole."""
         sign, tenths = "-" if self.memory < 0 else "", abs(self.memory) * 10 // MIB
         whole = self.memory % MIB == 0
         return f"{self.cpu}m cpu, {sign}{tenths // 10}{'' if whole else f'.{tenths % 10}'}Mi memory"

@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From a request to a target for each node, and from targets to the sizes of balloons. Pure.
+"""From a request to each node's target, and from targets to the sizes of balloons. Pure.
 
     unreserved of a host = capacity - reserve
-    target               = what is given, or share * unreserved, or the node's part by weight of what the others leave
+    target               = the given one, or share * unreserved, or the node's part by weight of what the others leave
     balloon              = allocatable - target
 
-A given target is what pods can request, to the byte. A share and a part by weight are rounded down to whole millicores and
-MiB, and end at what the node can give; no node gets the rest. So the sum of the targets never exceeds the unreserved capacity.
+A given target is what pods can request, to the byte. A share and a part by weight are rounded down to whole millicores and MiB,
+and limited to what the node has; no node gets the remainder. So the sum of the targets never exceeds the unreserved capacity.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from ..messages import MESSAGES
 from ..request import ABSENT, BalloonsRequest, NodeRequest
 from .resources import FLOOR, MIB, NONE, Resources, total
 
-_UNITS = {"cpu": 1, "memory": MIB}  # what shares and parts by weight are whole multiples of
-_NAMED = 10  # of nodes or pods in a message
-_GUESSED = 10  # unknown names to find the nearest for: among thousands of nodes that takes a while
+_UNITS = {"cpu": 1, "memory": MIB}  # shares and parts by weight are whole multiples of these
+_NAMED = 10  # nodes or pods named in a message
+_GUESSED = 10  # unknown names for which the nearest is searched, which takes a while among thousands of nodes
 
 
 def with_reserves(fleet: Fleet, reserve: Optional[Resources]) -> Fleet:
-    """The fleet with the reserve of each host: the one given, or the sum of what its nodes' kubelets reserve."""
+    """The fleet with a reserve for each host: the given one, or the sum of what its nodes' kubelets reserve."""
     hosts = fleet.by_host.items()
     return replace(fleet, reserve={host: _overhead(nodes) if reserve is None else reserve for host, nodes in hosts})
 
 
 def kept_resources(node: Node) -> Resources:
-    """What a node that is not named keeps: its target, which the reconciler enforces, else what is schedulable."""
+    """What an unnamed node keeps: its target, which the reconciler enforces, else what is schedulable."""
     return node.schedulable if node.target is None else node.allocatable - node.balloon_for(node.target)
 
 
 def targets(request: BalloonsRequest, fleet: Fleet) -> dict[str, Resources]:
-    """Of each node that the request names, sorted by name. `fleet` has its reserves. Raises every problem at once.
+    """Targets of the nodes that the request names, sorted by name. `fleet` has its reserves. Raises every problem at once.
 
-    For `state: absent` that is all that a node can give, whether or not a shared host has it.
+    For `state: absent` a target is everything that the node has, whether or not a shared host has that much.
     """
     rows = {row.name: row for row in request.nodes}
     if request.state == ABSENT:
@@ -58,7 +58,7 @@ def targets(request: BalloonsRequest, fleet: Fleet) -> dict[str, Resources]:
         wrong = _wrong_reserve(request, fleet, name, nodes) if named else []
         problems += wrong
         if named and not wrong:
-            # A misspelt node is not one that keeps what it has.
+            # A misspelt name must not turn the node that was meant into one that keeps what it has.
             others = () if unknown else tuple(node for node in nodes if node.name not in rows)
             host = _Host(name, fleet.unreserved(name), named, others)
             result.update(_divide(host, problems))
@@ -76,7 +76,7 @@ class _Host:
     name: str
     unreserved: Resources
     named: Mapping[str, tuple[NodeRequest, Node]]
-    others: tuple[Node, ...]  # they keep what they have
+    others: tuple[Node, ...]  # nodes that keep what they have
 
 
 def _divide(host: _Host, problems: list[BallastError]) -> dict[str, Resources]:
@@ -92,7 +92,7 @@ def _divide(host: _Host, problems: list[BallastError]) -> dict[str, Resources]:
 
 
 class _Resource:
-    """One resource of a host, divided among the nodes that are named."""
+    """One resource of a host, divided among the named nodes."""
 
     def __init__(self, host: _Host, key: str, problems: list[BallastError]) -> None:
         self._host = host
@@ -100,7 +100,7 @@ class _Resource:
         self._problems = problems
 
     def divide(self) -> dict[str, int]:
-        """First what is given and the shares, then the rest by weight, if there is a rest."""
+        """First the given targets and the shares, then the rest, if any, by weight."""
         named = self._host.named
         unreserved = self._pick(self._host.unreserved)
         given = {name: row.target[self._key] for name, (row, _node) in named.items() if self._key in row.target}
@@ -122,7 +122,7 @@ class _Resource:
         return parts
 
     def _part(self, name: str, amount: Fraction) -> int:
-        """A share, or a part by weight, which ends at what the node can give."""
+        """A share, or a part by weight, limited to what the node has."""
         return min(self._round_down(amount), self._round_down(Fraction(self._most(name))))
 
     def _round_down(self, amount: Fraction) -> int:
@@ -151,7 +151,7 @@ class _Resource:
         self._problems.append(MESSAGES.error(id, found=detail, resource=self._key, **shown))
 
     def _pods(self, node: Node) -> str:
-        """Static and DaemonSet pods, the largest first."""
+        """Static and DaemonSet pods, largest first."""
         pods = [pod for pod in node.pods if pod.kind != WORKLOAD and self._pick(pod.requests)]
         pods.sort(key=lambda pod: (-self._pick(pod.requests), pod.namespace, pod.name))
         return _list_some([f"{p.namespace}/{p.name} ({p.kind}, {self._format(self._pick(p.requests))})" for p in pods])
@@ -167,7 +167,7 @@ class _Resource:
 
 
 def _most(node: Node) -> Resources:
-    """The largest target of a node: its balloon is at the floor then."""
+    """The largest target of a node, with its balloon at the floor."""
     return (node.allocatable - FLOOR).most(NONE)
 
 
@@ -179,7 +179,7 @@ def _wrong_reserve(request: BalloonsRequest, fleet: Fleet, host: str, nodes: Seq
     reserve, capacity, overhead = fleet.reserve[host], fleet.capacities[host], _overhead(nodes)
     if not reserve.fits_in(capacity):
         return [MESSAGES.error("balloon-reserve-over", host=host, reserve=reserve, capacity=capacity)]
-    # A node's limit is its target and its overhead.
+    # A node's limit is its target plus its overhead.
     if (request.slices or request.vm) and not overhead.fits_in(reserve):
         return [MESSAGES.error("balloon-reserve-low", host=host, reserve=reserve, overhead=overhead)]
     return []
