@@ -13,7 +13,7 @@ from .installation import INSTALLATION
 from .request import Deployment
 
 if TYPE_CHECKING:
-    # Ansible brings to a node what a module imports, and the program is made of that there. Nothing of it runs in here.
+    # Ansible ships a node only the imported files, and the program is built from them there. The module runs none of it.
     from ..proxy import main  # noqa: F401
 
 ENGINE: AgentEngine[Deployment] = AgentEngine(INSTALLATION)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What `image_pull_proxy_info` returns, with `readiness: true` also the verdicts of production readiness."""
+"""What `image_pull_proxy_info` returns; with `readiness: true` including the verdicts on production readiness."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read_params(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _options(host: Host) -> Optional[Mapping[str, Any]]:
-    """The options from which the module writes exactly the present file of settings; None if there are none."""
+    """The options for which the module would write exactly the present settings file; None if there are none."""
     document = RUNNING.document(host)
     if document is None or not set(document) <= set(SETTINGS):
         return None
@@ -52,7 +52,7 @@ def _reading(host: Host, params: Mapping[str, Any], levels: Mapping[str, Any]) -
 
 
 def _find_runtimes_away(host: Host, status: Mapping[str, Any]) -> dict[str, str]:
-    """Listener to the socket on which no runtime answers."""
+    """By listener, the socket on which no runtime answers."""
     away = {}
     for row in rows_in(status, "listeners"):
         path = str(row.get("runtime") or "")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The production readiness of a host's pull proxy. Pure: from the facts that were read to a `Reading`."""
+"""The production readiness of a host's pull proxy. Pure: turns facts into a `Reading`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Pull:
 
 @dataclass(frozen=True)
 class Status:
-    """What the answers use of the running proxy's status."""
+    """The part of the running proxy's status that the answers use."""
 
     max_in_flight: int  # 0 is no limit
     connections: int
@@ -73,7 +73,7 @@ class Status:
 
     @classmethod
     def parse(cls, document: object) -> Optional[Status]:
-        """None if the document has another form: another version of the proxy, or another program."""
+        """None if the document has another form, as that of another version of the proxy or another program."""
         try:
             fields: Any = document
             rows = [_pulls(fields[name]) for name in ("in_flight", "queued")]
@@ -93,7 +93,7 @@ Facts = ProgramFacts[Status]
 
 
 def reading_of(facts: Facts, runtimes_away: Mapping[str, str]) -> Reading:
-    """`runtimes_away`: listener to the socket on which no runtime answers."""
+    """`runtimes_away`: by listener, the socket on which no runtime answers."""
     present = present_failures(facts, runtimes_away)
     answers = {
         ENABLED: _answer_enabled(facts),
@@ -110,7 +110,7 @@ def reading_of(facts: Facts, runtimes_away: Mapping[str, str]) -> Reading:
 
 
 def present_failures(facts: Facts, runtimes_away: Mapping[str, str]) -> dict[str, str]:
-    """Each known failure mode that is present: its id, and what shows it."""
+    """What shows each known failure mode that is present, by its id."""
     texts = {
         DOWN: facts.down("a pull proxy"),
         SETTINGS_REFUSED: facts.settings_refused,

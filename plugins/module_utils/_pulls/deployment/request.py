@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The request for a host's pull proxy: the options, and the file of settings written from them. Pure."""
+"""The request for a host's pull proxy: the options, and the settings file made from them. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..._agent.installation import as_text, without_unset
 from ..._core.engine.events import PROGRESS_LOG
 from ..proxy.settings import Settings, parse_settings
 
-# Longer than the default of `drain`, so that most changes of it leave the service as it is and need no restart.
+# Longer than the default of `drain`, so that most changes of `drain` leave the service unchanged and need no restart.
 _STOP_SECONDS = 60
 _AFTER_DRAIN_SECONDS = 15
 
@@ -56,7 +56,7 @@ REQUIRED_IF = [("state", PRESENT, ("listeners", "max_in_flight"))]
 
 @dataclass(frozen=True)
 class Deployment:
-    """`document` is the content of the file of settings, `settings` its parsed form; both are empty for ABSENT."""
+    """`document` is the content of the settings file, `settings` its parsed form; both are empty for ABSENT."""
 
     state: str
     state_dir: str
@@ -65,12 +65,12 @@ class Deployment:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Deployment:
-        """Raises all errors of the settings at once, worded as by the proxy itself."""
+        """Raises all errors of the settings at once, worded as the proxy itself words them."""
         if params["state"] == ABSENT:
             return cls(ABSENT, params["state_dir"], {}, Settings(listeners=(), max_in_flight=0))
         document = without_unset({name: params[name] for name in SETTINGS})
         parse_settings(as_text(document), name="image_pull_proxy")
-        # Their order has no meaning: another order must not restart the proxy.
+        # The order has no meaning, so changing it must not restart the proxy.
         document["listeners"].sort(key=lambda row: row["socket"])
         settings = parse_settings(as_text(document), name="image_pull_proxy")
         return cls(PRESENT, params["state_dir"], document, settings)

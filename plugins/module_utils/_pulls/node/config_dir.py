@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""--config-dir for a kubelet that kubeadm's unit starts without it.
+"""Adds --config-dir to a kubelet that kubeadm's unit starts without it.
 
 The unit reads KUBELET_EXTRA_ARGS from /etc/default/kubelet (deb packages) or /etc/sysconfig/kubelet (rpm packages), which belong
-to the administrator; kubeadm writes kubeadm-flags.env alone, and reads neither. Source: k8s.io/kubernetes/cmd/kubeadm,
+to the administrator. kubeadm itself only writes kubeadm-flags.env, and reads neither. Source: k8s.io/kubernetes/cmd/kubeadm, and
 10-kubeadm.conf of the packages.
 
     directory -> drop-in written -> flag written -> kubelet restarted once, and verified with both
@@ -36,7 +36,7 @@ KIND, DIRECTORY_KIND = "kubelet-config-dir", "kubelet-drop-ins"
 DIRECTORY = "/etc/kubernetes/kubelet.conf.d"  # kubernetes.io/docs/tasks/administer-cluster/kubelet-config-file
 _FILES = ("/etc/default/kubelet", "/etc/sysconfig/kubelet")
 _NAME = "config-dir"
-_OLDEST = (1, 30)  # beta and on; 1.28 and 1.29 want KUBELET_CONFIG_DROPIN_DIR_ALPHA in their environment
+_OLDEST = (1, 30)  # beta and on by default; 1.28 and 1.29 require KUBELET_CONFIG_DROPIN_DIR_ALPHA in the environment
 _SECONDS = 30
 _MODE = 0o644
 
@@ -44,8 +44,8 @@ _MODE = 0o644
 def config_dir_resource(
     host: Host, running: Kubelet, service: str, recorded: Mapping[str, Recorded]
 ) -> Optional[Resource]:
-    """The flag that this node needs, or has from us; None where the kubelet has one that is not ours. HostError where there is
-    no place for it."""
+    """The flag, if this node needs it or has it from us; None if the kubelet has one that is not ours. HostError when there is no
+    file to put it in."""
     there = recorded.get(KIND)
     if there is None and find_config_dir(host, running):
         return None
@@ -60,7 +60,7 @@ def config_dir_resource(
 
 
 def directory_resource(host: Host, directory: str, recorded: Mapping[str, Recorded]) -> list[Resource]:
-    """The directory itself, where it is absent or we made it; nothing where an administrator has one."""
+    """The directory, if it is absent or we made it; empty if an administrator made it."""
     there = recorded.get(DIRECTORY_KIND)
     if host.stat(directory) is not None and (there is None or there.target != directory):
         return []
@@ -69,7 +69,7 @@ def directory_resource(host: Host, directory: str, recorded: Mapping[str, Record
 
 
 class DropInDirectoryKind:
-    """`{there}`: made with our mark. It is removed when nothing else is left in it: what others put there stays."""
+    """`{there}`: made with our mark. It is only removed when empty, so files of others stay."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         return ABSENT if ctx.host.stat(target) is None else {"there": True}
@@ -82,8 +82,8 @@ class DropInDirectoryKind:
 
 
 class ConfigDirKind:
-    """`{text}`: the flag with its value, and a comment where the kubelet that runs was started with something else: a run was
-    killed before the restart. The rest of the file stays as it is."""
+    """`{text}`: the flag with its value, and a comment if the running kubelet was started differently, as when a run was killed before
+    the restart. The rest of the file is not changed."""
 
     def read(self, ctx: Context[ImagePullsRequest], target: str) -> Value:
         value, running = find_flag_value(_text(ctx.host, target) or "", _NAME), _running_value(ctx)
@@ -128,7 +128,7 @@ def _flag(value: Value) -> str:
 
 
 def _is_read_for_others(ctx: Context[ImagePullsRequest], flag: str) -> bool:
-    """Whether a healthy kubelet reads drop-ins of others in that directory, those of balloons for example."""
+    """Whether a healthy kubelet reads drop-ins of others in that directory, such as those of balloons."""
     others = [name for name in ctx.host.listdir(DIRECTORY) if name.endswith(".conf") and name != FILE_NAME]
     if not others or _running_value(ctx) != flag.partition("=")[2]:
         return False
@@ -136,7 +136,7 @@ def _is_read_for_others(ctx: Context[ImagePullsRequest], flag: str) -> bool:
 
 
 def _running_value(ctx: Context[ImagePullsRequest]) -> Optional[str]:
-    """What the kubelet was started with; None where none runs."""
+    """The directory with which the kubelet was started; None when none runs."""
     try:
         kubelet = find_kubelet(ctx.host, ctx.desired.layout)
     except BallastError:
@@ -150,7 +150,7 @@ def _text(host: Host, path: str) -> Optional[str]:
 
 
 def _environment_file(host: Host, service: str) -> str:
-    """The administrator's file, which the unit reads and whose variable its command has."""
+    """The administrator's file that the unit reads, for the variable that its command uses."""
     files = daemon_files(host, service)
     path = next((path for path in files if path in _FILES), "")
     command = b"\n".join(host.read(each) or b"" for each in files if each not in _FILES)
@@ -160,7 +160,7 @@ def _environment_file(host: Host, service: str) -> str:
 
 
 def _require_new_enough(host: Host, running: Kubelet) -> None:
-    """HostError for a kubelet that has no drop-ins."""
+    """HostError for a kubelet that does not support drop-ins."""
     process = host.process(running.pid) if running.pid is not None else None
     if process is None:
         return

@@ -56,7 +56,7 @@ _PROGRAM = "containerd"
 _TIMEOUT = 30
 _PLUGINS = (("io.containerd.grpc.v1", "cri"), ("io.containerd.cri.v1", "images"), ("io.containerd.cri.v1", "runtime"))
 _CRI_NAMES = {"cri", *(f"{kind}.{name}" for kind, name in _PLUGINS)}
-_GRPC = ("plugins.io.containerd.server.v1.grpc", "grpc")  # from config version 4, and before
+_GRPC = ("plugins.io.containerd.server.v1.grpc", "grpc")  # since config version 4, and before
 
 
 @dataclass(frozen=True)
@@ -64,20 +64,20 @@ class Containerd:
     """A running containerd."""
 
     process: ProcessId
-    directory: str  # of its program
+    directory: str  # directory of its program
     config_path: str
     version: Version
-    address: str = ""  # of its command, which wins over that of its file
+    address: str = ""  # as its command line has it, which overrides that of its file
 
 
 def find_containerd(host: Host, service: str, config_path: str) -> Containerd:
-    """If `config_path` is "", that of its command line is used. HostError if it does not run."""
+    """The running containerd. If `config_path` is "", that of its command line is used. HostError if it does not run."""
     running = daemon_process(host, service)
-    if running is None or program(running) != _PROGRAM:  # or the script that will start it
+    if running is None or program(running) != _PROGRAM:  # or it is still the script that starts it
         raise MESSAGES.error("pulls-node-service", option="runtime_service", service=service, what=_PROGRAM)
     argv = read_command(host, running.id)
     config_flag = flag_value(argv, "--config") or flag_value(argv, "-c") or ""
-    # Ask the running program: after an update of the package, the file on disk is a different one until a restart.
+    # Run the executable of the running process: after a package update, the file on disk differs from it until a restart.
     printed = host.run_program(running.id, ["--version"], timeout=_TIMEOUT).stdout
     version = parse_version(printed)
     if version is None:
@@ -88,12 +88,12 @@ def find_containerd(host: Host, service: str, config_path: str) -> Containerd:
 
 
 def dump(host: Host, containerd: Containerd) -> Tables:
-    """All its files merged, as containerd itself reads them."""
+    """All its files merged, as containerd itself merges them."""
     return parse_tables(_dump_text(host, containerd))
 
 
 def dump_with_cri(host: Host, containerd: Containerd) -> Tables:
-    """As `dump`. HostError if its CRI plugin is disabled, as in the containerd that Docker's packages install."""
+    """`dump`; HostError if the CRI plugin is disabled, as in the containerd that Docker's packages install."""
     text = _dump_text(host, containerd)
     if set(head_strings(text, "disabled_plugins") or []) & _CRI_NAMES:
         raise MESSAGES.error("pulls-node-cri-disabled", path=containerd.config_path)
@@ -114,7 +114,7 @@ def read_main_file(host: Host, containerd: Containerd) -> str:
 
 
 def find_place(host: Host, containerd: Containerd, config: Tables, recorded: Optional[str]) -> Place:
-    """`config` is its dump, `recorded` the path of an earlier run's drop-in."""
+    """Where the limit is set. `config` is containerd's dump, `recorded` the path of an earlier run's drop-in."""
     text = read_main_file(host, containerd)
     version = head_version(text)
     if version < 2:
@@ -180,7 +180,7 @@ def _find(ctx: Context[ImagePullsRequest], service: str = "") -> Containerd:
 
 
 def _dump_before(ctx: Context[ImagePullsRequest]) -> Optional[Tables]:
-    """The settings that must not change; None if containerd cannot read its files, as in an undo."""
+    """The present settings, most of which must not change; None if containerd cannot read its files, as in an undo."""
     try:
         return dump(ctx.host, _find(ctx))
     except BallastError:
@@ -208,7 +208,7 @@ def _take_effect(
 def _require_read(
     ctx: Context[ImagePullsRequest], target: str, expected: Mapping[str, Mapping[str, Scalar]], before: Optional[Tables]
 ) -> None:
-    """Before the restart: the dump has the expected settings, and nothing else has changed."""
+    """Called before the restart. Error unless the dump has the expected settings, and nothing else has changed."""
     containerd = _find(ctx)
     try:
         after = dump(ctx.host, containerd)
@@ -230,7 +230,7 @@ def _require_read(
 
 
 def _check_running(ctx: Context[ImagePullsRequest], service: str) -> str:
-    """`service` is that of before the restart: nothing listens on its socket meanwhile."""
+    """Why containerd is not healthy. `service` is the one found before the restart, as nothing listens on its socket meanwhile."""
     try:
         containerd = _find(ctx, service)
         return check_health(ctx.host, containerd, dump(ctx.host, containerd))
@@ -305,8 +305,8 @@ def check_health(host: Host, containerd: Containerd, config: Tables) -> str:
 
 
 def plugin_problem(text: str) -> str:
-    """Which part of the CRI plugin failed, from the output of `ctr plugins ls`; "" if none did. containerd runs on without
-    the plugin if it cannot read the plugin's table."""
+    """Which part of the CRI plugin failed, from the output of `ctr plugins ls`; "" if none did. containerd keeps running without the
+    plugin if it cannot read the plugin's table."""
     rows = [line.split() for line in text.splitlines()]
     states = {(row[0], row[1]): row[-1] for row in rows if len(row) > 2}
     if _PLUGINS[0] not in states:

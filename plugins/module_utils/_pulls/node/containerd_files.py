@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files that containerd reads: its own, those that it imports, and theirs. Which of them decides about a key?
+"""The files that containerd reads: its own, those that it imports, and their imports; and which of them decides on a key.
 
-1.6, 1.7   the last file with anything of a plugin's table, or of one below it, replaces the whole table of the plugin; the files
-           before it, and the main file, have no part in it (containerd#5837, #7982)
-2.0 on     tables are merged key by key, and the last file that has the key wins (containerd#9982)
+1.6, 1.7   the last file with any part of a plugin's table, or of one below it, replaces the plugin's whole table; earlier
+           files, including the main file, do not contribute to it (containerd#5837, #7982)
+2.0 on     tables are merged key by key, and the last file with a key decides (containerd#9982)
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def read_files(host: Host, config_path: str, version: Version) -> Files:
 
 
 def replacing_import(files: Files) -> str:
-    """Before containerd 2.0: the path of the import that replaces the CRI plugin's table of all files before; "" if none does."""
+    """Before containerd 2.0: the path of the import that replaces the CRI plugin's table of all earlier files; "" if none does."""
     replacing = [path for path, text in files if _has_table(text, CRI_V2)]
     return replacing[-1] if replacing and replacing[-1] != files[0][0] else ""
 
@@ -58,7 +58,7 @@ def _has_table(text: str, name: str) -> bool:
 
 
 def _expand(host: Host, parent: str, pattern: str, version: Version) -> list[str]:
-    """Only `*` makes a pattern. A relative one lies beside the file, except that 1.6 looks for one with `*` where it was started."""
+    """Only `*` makes a pattern. A relative path starts at the file; with `*`, 1.6 starts at its working directory."""
     if "*" not in pattern:
         return [os.path.normpath(os.path.join(os.path.dirname(parent), pattern))]
     if not os.path.isabs(pattern) and version < (1, 7):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which table of containerd's configuration limits pulls, by its version and by the way it pulls. Pure.
+"""Which table of containerd's configuration limits pulls, by its version and by its way to pull. Pure.
 
 1.6, 1.7   the CRI plugin's table; an imported file would replace the whole table (containerd#5837), so the number is set in
            the main file
@@ -25,11 +25,11 @@ CRI_V2 = "plugins.io.containerd.grpc.v1.cri"
 CRI_IMAGES = "plugins.io.containerd.cri.v1.images"
 TRANSFER = "plugins.io.containerd.transfer.v1.local"
 DOWNLOADS = "max_concurrent_downloads"
-# The first release of containerd that has the key.
+# The first containerd release that has the key.
 _SINCE = {DOWNLOADS: (1, 6), "concurrent_layer_fetch_buffer": (2, 1), "max_concurrent_unpacks": (2, 2)}
 _OLDEST, _NEWEST_MAJOR = (1, 6), 2
 _DEFAULT_DOWNLOADS = 3
-# Settings of the CRI plugin's table that its transfer service does not have: with one of them containerd pulls without it
+# Settings of the CRI plugin's table that the transfer service does not support: with one of them containerd pulls without it
 # (internal/cri/config, CheckLocalImagePullConfigs).
 _LOCAL_PULL = {
     "use_local_image_pull": True,
@@ -53,11 +53,11 @@ class Place:
     header: str
     file_version: int
     in_main_file: bool  # a drop-in would replace more than the key
-    local_pull: str  # why containerd 2.1 or newer pulls without its transfer service; "" if it uses it
+    local_pull: str  # why containerd 2.1 or newer pulls without its transfer service; "" if it uses the service
 
 
 def parse_version(text: str) -> Optional[Version]:
-    """The version in the output of `containerd --version`, None if it has none."""
+    """The version in the output of `containerd --version`; None if it has none."""
     match = _VERSION.search(text)
     return None if match is None else (int(match[1]), int(match[2]))
 
@@ -79,7 +79,7 @@ def choose_place(version: Version, file_version: int, dump: Tables, *, ours: Map
 
 
 def local_pull(dump: Tables, ours: Mapping[str, object]) -> str:
-    """Why containerd pulls without its transfer service, "" if it uses it. HostError if the number of downloads is the only
+    """Why containerd pulls without its transfer service; "" if it uses the service. HostError if the number of downloads is the only
     reason: its author wanted another limit, and got another way to pull."""
     images = dump.get(CRI_IMAGES, {})
     for key, value in _LOCAL_PULL.items():

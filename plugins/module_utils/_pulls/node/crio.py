@@ -26,7 +26,7 @@ from .toml import parse_tables
 
 CONFIG_DIRECTORY = "/etc/crio/crio.conf.d"
 FILE_NAME = "90-ballast-image-pulls.conf"
-# crio.conf(5): the table of each key.
+# The table of each key, from crio.conf(5).
 _TABLES = {"separate_pull_cgroup": "crio.runtime"}
 _TIMEOUT = 30
 
@@ -50,7 +50,7 @@ def drop_in_text(settings: Mapping[str, str]) -> str:
 
 
 def read_in_effect(host: Host) -> Mapping[str, object]:
-    """The running CRI-O's values of the keys that this module can set."""
+    """The values of the running CRI-O for the keys that this module can set."""
     config = parse_tables(host.run(["crio", "status", "config"], timeout=_TIMEOUT).stdout)
     return {key: config.get(table, {}).get(key) for key, table in _TABLES.items()}
 

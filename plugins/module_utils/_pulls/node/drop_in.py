@@ -7,7 +7,7 @@
     absent  -> written, marked -> service restarted and verified -> mark removed
     present -> emptied, marked -> service restarted and verified -> file removed
 
-A mark that a later run finds means that a run was killed before it restarted the service.
+If a later run finds the mark, a run was killed before it restarted the service.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def restart_until_healthy(
 
 
 class DropInKind:
-    """`{text}`: the content of the file, with the mark while it is not in effect."""
+    """`{text}`: the content of the file, with the mark until it is in effect."""
 
     def read(self, ctx: Context[ImagePullsRequest], target: str) -> Value:
         data = ctx.host.read(target)
@@ -86,7 +86,7 @@ class DropInKind:
         raise NotImplementedError
 
     def prepare(self, ctx: Context[ImagePullsRequest], target: str, text: str, *, rolls_back: bool) -> Any:
-        """Read what must not change, before `text` is written, and refuse what must not be done."""
+        """Called before `text` is written: read what must not change, and refuse what must not be done."""
         return None
 
     def _change(self, ctx: Context[ImagePullsRequest], target: str, text: str, *, before: Value) -> None:

@@ -5,12 +5,12 @@
 """A node's limits of image pulls: of its kubelet, of its container runtime, and of the host's pull proxy.
 
     containerd or CRI-O   a drop-in, or one number in containerd's main file before 2.0; restarted and verified
-    kubelet               a drop-in in --config-dir, and that flag where kubeadm's unit lacks it; or a patch for kubeadm, which
+    kubelet               a drop-in in --config-dir, and that flag if kubeadm's unit lacks it; or a patch for kubeadm, which
                           writes the kubelet's file; restarted once and verified
     pull proxy            keys of its settings; reloaded and verified
 
-Each is a step in the node's journal. A failure undoes the steps, newest first; so does the next run after a kill: it puts the
-former file back and restarts the service. An option that is no longer given returns to its value before the first run.
+Each is a step in the node's journal. After a failure the steps are undone, newest first. So does the next run after a kill: it
+restores the former file and restarts the service. An omitted option returns to its value before the first run.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ class ImagePullsEngine(ResourceEngine[ImagePullsRequest]):
     }
 
     def wanted(self, ctx: Context[ImagePullsRequest]) -> list[Resource]:
-        """How this node runs decides where each limit is set. Raises the errors of all levels at once."""
+        """The node's setup decides where each limit is set. Raises the errors of all levels at once."""
         journal = self.journal(ctx)
         try:
             return _build_resources(ctx.desired, ctx.host, journal.recorded)
         except BallastError:
             if not journal.open:
                 raise
-            return []  # the killed run is undone first, then this is called again
+            return []  # the killed run is undone first; then this is called again
 
     def diff(self, plan: Plan) -> list[dict[str, str]]:
         """Files as text; the proxy's limits as JSON."""
@@ -92,7 +92,7 @@ class ImagePullsEngine(ResourceEngine[ImagePullsRequest]):
         ]
 
     def verify(self, ctx: Context[ImagePullsRequest]) -> list[Finding]:
-        """Steps verify themselves; this is for a run without steps, and says what cannot be read."""
+        """For runs without steps, as steps verify themselves. Also reports what cannot be read."""
         desired, host = ctx.desired, ctx.host
         if not desired.kubelet:
             return []
@@ -118,7 +118,8 @@ ENGINE = ImagePullsEngine()
 
 
 def _build_resources(desired: ImagePullsRequest, host: Host, recorded: tuple[Recorded, ...]) -> list[Resource]:
-    """In the order in which they are applied. Raises the errors of all levels at once, and before them that none is ours to set."""
+    """The resources in the order of application. First refuses a node that is not ours to configure; then raises the errors of all
+    levels at once."""
     refuse_managed(desired, host)
     problems: list[BallastError] = []
     resources: list[Resource] = []
@@ -145,7 +146,7 @@ def _by_kind(recorded: tuple[Recorded, ...]) -> dict[str, Recorded]:
 
 
 def refuse_managed(desired: ImagePullsRequest, host: Host) -> None:
-    """A distribution writes the files of its kubelet and its runtime again at each start. What an earlier run set is removed."""
+    """Refuse a node whose distribution rewrites the files of kubelet and runtime at each start. Removing earlier settings is allowed."""
     if not desired.kubelet and not desired.runtime:
         return
     try:
@@ -201,7 +202,7 @@ def _kubelet_drop_in(
     flag = config_dir_resource(host, running, desired.layout.kubelet_service, recorded)
     path = os.path.join(DIRECTORY if flag else find_config_dir(host, running), kubelet.FILE_NAME)
     file = drop_in(_KUBELET, path, kubelet.drop_in_text(desired.kubelet), title=f"the kubelet's drop-in {path}")
-    # In this order the kubelet starts once, with both; and removed in reverse it starts once, without them.
+    # In this order the kubelet starts once, with both; removed in reverse, it starts once, without them.
     return [file] if flag is None else [*directory_resource(host, DIRECTORY, recorded), file, flag]
 
 
@@ -211,7 +212,7 @@ def _proxy(desired: ImagePullsRequest, host: Host, recorded: Mapping[str, Record
 
 
 def _finding(error: BallastError) -> Finding:
-    """Only a value that differs is blocking; one that could not be read is a warning."""
+    """Only a value that differs is a blocker; one that could not be read is a warning."""
     blocking = error.id == "pulls-node-not-in-effect"
     if not blocking and error.id != "pulls-node-not-read-back":
         error = MESSAGES.error("pulls-node-not-read-back", why=error.in_one_line)

@@ -16,7 +16,7 @@ from .model import SPEC, ImagePullsRequest
 
 
 def _parse(params: Mapping[str, Any], host: Host) -> ImagePullsRequest:
-    """Refused here, and not by the plan alone, a run of several features begins none of them."""
+    """Refuses here, not only in the plan, so that a run of several features begins none of them."""
     request = ImagePullsRequest.from_params(params)
     refuse_managed(request, host)
     return request

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What `image_pulls_info` returns, with `readiness: true` also the verdicts of production readiness."""
+"""What `image_pulls_info` returns; with `readiness: true` including the verdicts on production readiness."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _reading(host: Host, desired: ImagePullsRequest, levels: Mapping[str, Any], 
 
 @dataclass
 class _Ours:
-    """See Facts."""
+    """The part of Facts about what this collection has set."""
 
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
@@ -86,7 +86,7 @@ class _Ours:
 
 def _look_at(host: Host, entry: Recorded, ours: _Ours) -> None:
     settings = ours.settings.setdefault(_LEVELS.get(entry.kind, "runtime"), {})
-    if entry.kind == _PROXY:  # the level of the host has what is in effect
+    if entry.kind == _PROXY:  # the level "host" already has the values in effect
         return
     if entry.kind == DIRECTORY_KIND:
         ours.gone += [] if host.stat(entry.target) else [entry.target]
@@ -110,7 +110,7 @@ def _settings(kind: str, text: str) -> Mapping[str, Any]:
         return {key: value for table, keys in parse_tables(text).items() if table for key, value in keys.items()}
     try:
         limit = read_number(text, CRI_V2, DOWNLOADS)
-    except ValueError:  # not exactly one such table: `errors` of the runtime says so
+    except ValueError:  # not exactly one such table, which `errors` of the runtime reports
         return {}
     return {DOWNLOADS: limit} if isinstance(limit, int) else {}
 
@@ -122,8 +122,8 @@ def _kubelet_problem(host: Host, seen: Seen) -> str:
 
 
 def _runtime_problem(host: Host, seen: Seen) -> str:
-    """ "" for a runtime that was not found, which is a missing dependency, and for CRI-O, which has reported its settings
-    itself. A containerd that cannot read its files any more would not survive a restart."""
+    """Why the runtime is not healthy. "" if it was not found, which is a missing dependency, and for CRI-O, which itself reported its
+    settings. A containerd that can no longer read its files would not survive a restart."""
     if seen.containerd is None:
         return ""
     if not seen.config:
@@ -135,7 +135,7 @@ def _runtime_problem(host: Host, seen: Seen) -> str:
 
 
 def _proxy_problem(host: Host, ours: _Ours, proxy: Level) -> str:
-    """`proxy` is the level of the host. Of a proxy that this collection did not install only the socket is known."""
+    """`proxy` is the level "host". Of a proxy that this collection did not install, only the socket is known."""
     endpoint = str(ours.settings.get("kubelet", {}).get("imageServiceEndpoint") or "")
     path = endpoint[len(_UNIX) :] if endpoint.startswith(_UNIX) else endpoint
     if not path:

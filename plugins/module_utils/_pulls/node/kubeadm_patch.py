@@ -6,9 +6,9 @@
 
     directory -> patch written, marked -> kubeadm writes config.yaml -> kubelet restarted and verified -> mark removed
 
-kubeadm makes that file of the ConfigMap kubelet-config, the patches in one directory, and instance-config.yaml. So it would also
-take away what somebody wrote into the file by hand. What it would write is seen before, in a dry run, and a change of any key but
-ours is refused. Source: k8s.io/kubernetes/cmd/kubeadm, WriteKubeletConfigFiles and getPatchSetsFromPath.
+kubeadm makes that file from the ConfigMap kubelet-config, the patches in one directory, and instance-config.yaml. So it would also
+remove what somebody edited by hand. A dry run shows beforehand what kubeadm would write, and a change of any key but ours is
+refused. Source: k8s.io/kubernetes/cmd/kubeadm, WriteKubeletConfigFiles and getPatchSetsFromPath.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from .messages import MESSAGES
 from .model import ImagePullsRequest
 
 KIND = "kubeadm-patch"
-FILE_NAME = "kubeletconfiguration90-ballast-image-pulls+merge.yaml"  # TARGET SUFFIX "+" TYPE ".yaml"; read in the order of names
+FILE_NAME = "kubeletconfiguration90-ballast-image-pulls+merge.yaml"  # TARGET SUFFIX "+" TYPE ".yaml"; kubeadm reads patches sorted by name
 _KUBELET_DIR = "/var/lib/kubelet"
 CONFIG = f"{_KUBELET_DIR}/config.yaml"
-_INSTANCE = "instance-config.yaml"  # in the same directory
+_INSTANCE = "instance-config.yaml"  # in _KUBELET_DIR
 _PHASE = ("kubeadm", "upgrade", "node", "phase", "kubelet-config")
 _DRY_RUN_DIR = "KUBEADM_UPGRADE_DRYRUN_DIR"
 _WORK_PARENT, _WORK_NAME = "/run", "kubeadm-patches"
@@ -44,8 +44,8 @@ _SECONDS = 120
 
 
 def patch_resource(host: Host, running: Kubelet, directory: str, settings: Mapping[str, Any]) -> Resource:
-    """The patch in that directory. HostError where kubeadm would not write it into the file that this kubelet reads, or would
-    change something else there; UserError for a file that cannot be read."""
+    """The patch in that directory. HostError if kubeadm would not write it into the file that this kubelet reads, or would change
+    something else there; UserError for an unreadable file."""
     base = find_base_path(host, running)
     if base != CONFIG:
         raise MESSAGES.error(
@@ -60,7 +60,7 @@ def patch_resource(host: Host, running: Kubelet, directory: str, settings: Mappi
 
 
 class KubeadmPatchKind(KubeletKind):
-    """`{text}`: the patch, with the mark also where the kubelet's file lacks what it says: `kubeadm upgrade` ran without
+    """`{text}`: the patch, with the mark also when the kubelet's file lacks its content, as after a `kubeadm upgrade` without
     --patches."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
@@ -95,8 +95,8 @@ def _keys(value: Value) -> Collection[str]:
 
 
 def _refuse_other_changes(host: Host, path: str, text: str, *, also: Collection[str]) -> None:
-    """HostError where kubeadm, with `text` as our patch, would change other keys than those of `text` and `also`, or would not
-    write what `text` says."""
+    """HostError if kubeadm, with `text` as our patch, would change other keys than those of `text` and `also`, or would not write the
+    values of `text`."""
     directory, settings = os.path.dirname(path), drop_in_settings(text)
     now, then = _config(host, CONFIG) or {}, _dry_run(host, path, text)
     changed = differing_keys(then, now) + [key for key in now if key not in then]
@@ -110,7 +110,7 @@ def _refuse_other_changes(host: Host, path: str, text: str, *, also: Collection[
 
 
 def _dry_run(host: Host, path: str, text: str) -> Mapping[str, Any]:
-    """What kubeadm would write, with `text` for the file of that path. In a directory of its own, which is removed."""
+    """What kubeadm would write if the file `path` had the content `text`. Runs in a temporary directory."""
     with host.work_directory(_WORK_PARENT, _WORK_NAME) as work:
         patches, result = os.path.join(work, "patches"), os.path.join(work, "result")
         for directory in (patches, result):
@@ -141,6 +141,6 @@ def _run(host: Host, patches: str, *flags: str, shown: str = "", env: Optional[M
 
 
 def _config(host: Host, path: str) -> Optional[Mapping[str, Any]]:
-    """The keys of a file of KubeletConfiguration; None where it is absent."""
+    """The keys of a KubeletConfiguration file; None when it is absent."""
     data = host.read(path)
     return None if data is None else mapping_in(parse_document(data.decode(errors="replace"), name=path))

@@ -32,8 +32,8 @@ from .model import KUBELET_SERVICE, ImagePullsRequest, NodeLayout
 
 FILE_NAME = "90-ballast-image-pulls.conf"
 _HEAD = f"{HEADING}apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-# Of each key: the flag that sets it too, and the default (SetDefaults_KubeletConfiguration). No limit is None, and so is the
-# endpoint of the runtime, for images too.
+# For each key: the flag that also sets it, and the default (SetDefaults_KubeletConfiguration). None stands for no limit, and for
+# the runtime's endpoint, which then serves images too.
 FLAGS = {
     "serializeImagePulls": "--serialize-image-pulls",
     "registryPullQPS": "--registry-qps",
@@ -51,7 +51,7 @@ _HEALTHZ_PORT = 10248
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _SECONDS = 5
 _READ_BACK_SECONDS = 30
-_ENDS_MOST = 3  # exits of a kubelet after its restart, before the change has failed
+_ENDS_MOST = 3  # exits of a kubelet after its restart until the change counts as failed
 _LINE = re.compile(r'([a-zA-Z]+): (null|true|false|[0-9]+|"[^"\\]*")')
 
 
@@ -106,7 +106,7 @@ def node_name(layout: NodeLayout, kubelet: Kubelet) -> str:
 
 
 def read_in_effect(host: Host, layout: NodeLayout, kubelet: Kubelet) -> Mapping[str, Any]:
-    """The kubelet's values, from its /configz. PeerError, HostError or UserError if it cannot be read."""
+    """The kubelet's values from its /configz. PeerError, HostError or UserError if it cannot be read."""
     config = mapping_in(_api(host, layout, kubelet).get("/configz"), "kubeletconfig")
     return {key: config.get(key) for key in DEFAULTS}
 
@@ -117,7 +117,7 @@ def read_metrics(host: Host, layout: NodeLayout, kubelet: Kubelet) -> str:
 
 
 def kubelet_url(host: Host, kubelet: Kubelet) -> str:
-    """The URL of its API, "" if it serves none."""
+    """The URL of its API; "" if it serves none."""
     config = _config(host, kubelet)
     address, port = _api_address(config, kubelet)
     return f"https://{address}:{port}" if port else ""
@@ -142,7 +142,7 @@ def _api(host: Host, layout: NodeLayout, kubelet: Kubelet) -> Api:
 
 
 def _config(host: Host, kubelet: Kubelet) -> dict[str, Any]:
-    """What its files set together; empty if they cannot be read."""
+    """The merged values of its files; empty if they cannot be read."""
     config: dict[str, Any] = {}
     try:
         for file in read_config_files(host, kubelet):
@@ -175,8 +175,8 @@ def differing_keys(expected: Mapping[str, Any], effective: Mapping[str, Any]) ->
 
 
 class KubeletKind(DropInKind):
-    """The kubelet's drop-in; see DropInKind. One that the kubelet does not read yet needs no restart: the flag that makes it
-    read the directory is a step of its own."""
+    """The kubelet's drop-in; see DropInKind. While the kubelet does not read its directory, no restart is needed: the flag that makes
+    the kubelet read it is a step of its own."""
 
     def empty_text(self, text: str) -> str:
         return _HEAD
@@ -194,8 +194,8 @@ class KubeletKind(DropInKind):
 
 
 def restart_kubelet(ctx: Context[ImagePullsRequest], *, config_dir: Optional[str] = None) -> None:
-    """Until it is healthy, and its Node Ready if it was before. `config_dir` is the directory that it has to be started with,
-    "" without one, None whichever. PeerError where it does not come up so."""
+    """Restart the kubelet until it is healthy, and its Node Ready if it was Ready before. `config_dir` is the directory with which it
+    must be started, "" for none, None for any. PeerError if it does not come up so."""
     service = ctx.desired.layout.kubelet_service
     old = find_kubelet(ctx.host, ctx.desired.layout)
     was_ready = _check_ready(ctx.host, ctx.desired.layout, old, since=0.0) == ""
@@ -218,8 +218,8 @@ def restart_kubelet(ctx: Context[ImagePullsRequest], *, config_dir: Optional[str
 
 
 def require_in_effect(ctx: Context[ImagePullsRequest], path: str, expected: Mapping[str, Any]) -> None:
-    """Passes values that cannot be read: `verify` reports those. The kubelet answers on its health port before it serves its
-    API, so reading is tried again."""
+    """Ignores values that cannot be read, which `verify` reports. The kubelet answers on its health port before it serves its API, so
+    reading is retried."""
     if not expected or not ctx.desired.layout.kubeconfig:
         return
     kubelet = find_kubelet(ctx.host, ctx.desired.layout)
@@ -268,7 +268,7 @@ def _healthz_url(host: Host, kubelet: Kubelet) -> str:
 
 
 def _check_ready(host: Host, layout: NodeLayout, kubelet: Kubelet, *, since: float) -> str:
-    """Why its Node has not been Ready since then, read with the kubelet's own credentials; "" if it has."""
+    """Why its Node has not been Ready since then, read with the kubelet's own credentials; "" if it has been Ready."""
     path = absolute_path(host, kubelet, flag_value(kubelet.argv, "--kubeconfig") or "")
     data = host.read(path) if path else None
     if data is None:
@@ -282,7 +282,7 @@ def _check_ready(host: Host, layout: NodeLayout, kubelet: Kubelet, *, since: flo
 
 
 def check_ready(node: Mapping[str, Any], *, since: float) -> str:
-    """Why the Node has not reported Ready since then (Unix time); "" if it has. The API's times are whole seconds."""
+    """Why the Node has not reported Ready since then (Unix time); "" if it has. Times in the API are whole seconds."""
     for row in rows_in(node, "status", "conditions"):
         if row.get("type") == "Ready":
             if row.get("status") != "True":

@@ -4,7 +4,7 @@
 
 """The errors for a node whose kubelet and runtime a distribution configures, each with that distribution's own way.
 
-The kubelet has no flag for maxParallelImagePulls: where only flags can be given, it cannot be set.
+The kubelet has no flag for maxParallelImagePulls, so it cannot be set where only flags are possible.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..._kubelet.owners import OWNERS
 _TEXT = "{name} runs the kubelet of this node and writes its configuration, so nothing is changed here"
 _OWNERS = [owner for owner in OWNERS if owner.image_pulls]
 
-# Of each distribution: the id of its error.
+# The error id of each distribution.
 MANAGED = {owner.name: f"pulls-node-{owner.family or owner.name}" for owner in _OWNERS}
 MANAGED_ROWS = [
     Message(id=id, error=HostError, text=_TEXT, remedy=remedy)

@@ -20,7 +20,9 @@ PRESENT, ABSENT_STATE = "present", "absent"
 AUTO, CONTAINERD, CRIO = "auto", "containerd", "crio"
 KUBELET_SERVICE = "kubelet"
 _INT32_MAX = 2**31 - 1
-_ENDPOINT = re.compile(r"(?:unix://)?((?:/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+)", re.ASCII)  # as the proxy reads its sockets
+_ENDPOINT = re.compile(
+    r"(?:unix://)?((?:/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+)", re.ASCII
+)  # the form that the proxy accepts for its sockets
 _CGROUP = re.compile(r"[A-Za-z0-9_.:-]+\.slice|pod", re.ASCII)
 
 RUNTIME_SPEC: dict[str, Any] = {
@@ -70,34 +72,34 @@ INFO_SPEC: dict[str, Any] = {**_WHERE, "readiness": {"type": "bool", "default": 
 
 @dataclass(frozen=True)
 class NodeLayout:
-    """How kubelet, runtime and proxy run on this node, from the options; "" is detected."""
+    """How kubelet, runtime and proxy run on this node, from the options; "" means detected."""
 
-    kubelet_service: str  # a systemd unit, or the directory of a runit service; also runtime_service
+    kubelet_service: str  # a systemd unit, or the directory of a runit service; so is runtime_service
     kubeconfig: str
-    context: str  # "" is the current one
+    context: str  # "": the current one
     node_name: str
     container_runtime: str
     runtime_service: str
     runtime_config: str
-    pull_proxy_state_dir: str  # that of image_pull_proxy
+    pull_proxy_state_dir: str  # the option `state_dir` of image_pull_proxy
 
 
 @dataclass(frozen=True)
 class ImagePullsRequest:
-    """`kubelet` has keys of KubeletConfiguration, None for a key without a value; `runtime` and `host` have keys of the
-    options. An empty level removes what an earlier run set there."""
+    """`kubelet` has keys of KubeletConfiguration, with None for a key without a value; `runtime` and `host` have keys of the options.
+    An empty level removes what an earlier run set there."""
 
     kubelet: Mapping[str, Any]
     runtime: Mapping[str, Any]
     host: Mapping[str, Any]
-    kubeadm_patches: str  # the directory; "" for a drop-in
+    kubeadm_patches: str  # a directory; "" for a drop-in
     layout: NodeLayout
     ready_seconds: float
     state_dir: str
 
     @classmethod
     def to_read(cls, params: Mapping[str, Any]) -> ImagePullsRequest:
-        """From the options of `image_pulls_info`, which has fewer."""
+        """The request from the options of `image_pulls_info`, which has fewer."""
         return cls.from_params({**{name: row.get("default") for name, row in SPEC.items()}, **params})
 
     @classmethod
@@ -153,7 +155,7 @@ def _kubelet(params: Mapping[str, Any], problems: list[BallastError]) -> dict[st
 
 def _check_runtime(path: str, key: str, value: Any, problems: list[BallastError]) -> None:
     if RUNTIME_SPEC[key]["type"] == "int":
-        # 0 for "no limit" is not possible: the library with which containerd merges its files takes 0 for "not set".
+        # 0 for "no limit" is not possible: the library that merges containerd's files treats 0 as "not set".
         _at_least({path: value}, path, 1, problems)
     elif not _CGROUP.fullmatch(value):
         problems.append(_wrong(path, value, "the name of a slice of systemd, or pod"))

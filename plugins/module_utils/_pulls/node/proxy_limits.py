@@ -31,8 +31,8 @@ _SECONDS = 60
 
 
 def proxy_resource(host: Host, settings: Mapping[str, Any], original: Value) -> Resource:
-    """`original` has the limits from before the first run, to which keys return that are no longer given. HostError if there
-    is no proxy; the proxy's own errors for limits that it refuses."""
+    """`original` has the limits from before the first run, to which omitted keys return. HostError if there is no proxy; the proxy's
+    own errors for limits that it refuses."""
     document = _document(host)
     if document is None:
         raise MESSAGES.error("pulls-node-no-proxy", path=INSTALLATION.config)
@@ -50,8 +50,8 @@ def proxy_resource(host: Host, settings: Mapping[str, Any], original: Value) -> 
 
 
 class ProxyLimitsKind:
-    """`{limits, in_effect}`: the keys of the options, null for a key that the file does not set; and whether the proxy, if it
-    runs, has reloaded the file."""
+    """`{limits, in_effect}`: the keys of the options, null for a key that the file does not set; and whether the running proxy, if
+    any, has reloaded the file."""
 
     def read(self, ctx: Context[ImagePullsRequest], target: str) -> Value:
         document = _document(ctx.host)

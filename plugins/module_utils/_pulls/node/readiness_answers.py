@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The production readiness of a node's limits of image pulls. Pure: from the facts that were read to a `Reading`."""
+"""The production readiness of a node's limits of image pulls. Pure: turns facts into a `Reading`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ Level = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Facts:
-    """`levels` is what `image_pulls_info` returns. By level, `errors` has why part of it is unknown, `set_here` the keys and
+    """`levels` is what `image_pulls_info` returns. By level, `errors` says why part of it is unknown, and `set_here` has the keys and
     values that this collection has set."""
 
     state_dir: str
@@ -74,7 +74,7 @@ class Facts:
     set_here: Mapping[str, Mapping[str, Any]]
     gone: tuple[str, ...]  # files that were written and no longer exist
     pending: tuple[str, ...]  # files that were written, but whose service was not restarted
-    kubelet_problem: str  # why it is not healthy, "" where it is
+    kubelet_problem: str  # why it is not healthy; "" if it is
     runtime_problem: str
     proxy_problem: str  # why the kubelet's image service endpoint does not answer; "" if it does, or is not set
     open_files: OpenFiles  # of the container runtime
@@ -117,7 +117,7 @@ def reading_of(facts: Facts) -> Reading:
 
 
 def present_failures(facts: Facts) -> dict[str, str]:
-    """Each known failure mode that is present: its id, and what shows it."""
+    """What shows each known failure mode that is present, by its id."""
     errors = [error for level in facts.errors.values() for error in level]
     texts_by_id = {
         FLAG_WINS: _flags(facts),

@@ -31,11 +31,11 @@ _PER_IMAGE, _NODE_WIDE = "layers of each image", "layers of all images"
 
 @dataclass
 class Seen:
-    """What a report has read, for its caller's further use. `errors` by level: why part of it is unknown."""
+    """What a report has read, for further use by its caller. `errors` by level: why part of it is unknown."""
 
     kubelet: Optional[Kubelet] = None
     containerd: Optional[containerd.Containerd] = None
-    config: Tables = field(default_factory=dict)  # containerd's own reading of its files
+    config: Tables = field(default_factory=dict)  # containerd's own merge of its files
     errors: dict[str, list[BallastError]] = field(default_factory=dict)
 
 
@@ -91,8 +91,8 @@ def _kubelet(host: Host, layout: NodeLayout, seen: Seen) -> dict[str, object]:
 
 
 def from_files(key: str, files: Sequence[ConfigFile]) -> tuple[Any, str]:
-    """The value of a key and the last file that sets it. Null removes a key. A base file that limits parallel pulls makes
-    serializeImagePulls false unless it sets it: SetDefaults_KubeletConfiguration."""
+    """The value of a key, and the last file that sets it. Null removes a key. A base file that limits parallel pulls makes
+    serializeImagePulls false unless it sets that key: SetDefaults_KubeletConfiguration."""
     value, source = kubelet.DEFAULTS[key], DEFAULT
     most = next((file.settings.get("maxParallelImagePulls") for file in files if file.is_base), None)
     if key == "serializeImagePulls" and isinstance(most, int) and most > 1:

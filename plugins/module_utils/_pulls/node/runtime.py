@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which container runtime does this node's kubelet use, and which service runs it?
+"""Finds the container runtime that this node's kubelet uses, and the service that runs it.
 
-The kubelet's own configuration names the endpoint, and the process that listens there is the runtime: a machine with Docker has
-a containerd that no kubelet asks. Before the kubelet runs, as when a node is set up, the one runtime that runs is taken.
+The kubelet's configuration names the endpoint, and the process that listens there is the runtime: a machine with Docker has a
+containerd that no kubelet uses. Before the kubelet runs, as during a node's setup, the only running runtime is taken.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .model import AUTO, CONTAINERD, CRIO, NodeLayout
 from .unix_listener import find_unix_listener
 
 _CRI_DOCKERD = "cri-dockerd"
-# What listens on these sockets, and the service that runs it, unless somebody changed it: it is down, and nothing listens.
+# The service that usually listens on each of these sockets, for a runtime that is down, so that nothing listens.
 _DEFAULTS = {"/run/containerd/containerd.sock": CONTAINERD, "/run/crio/crio.sock": CRIO}
 _VAR = "/var"
 
@@ -36,7 +36,7 @@ class Runtime(NamedTuple):
 
 
 def find_runtime(host: Host, layout: NodeLayout) -> Runtime:
-    """HostError if it cannot be determined, or has nothing that this module sets."""
+    """The runtime. HostError if it cannot be determined, or has nothing that this module sets."""
     kubelet = _running_kubelet(host, layout)
     if layout.runtime_service:
         runtime = _named_service(host, layout)
@@ -47,7 +47,7 @@ def find_runtime(host: Host, layout: NodeLayout) -> Runtime:
 
 
 def runtime_service(host: Host, layout: NodeLayout, name: str) -> str:
-    """The service of this runtime, which an earlier plan has chosen and which may be down."""
+    """The service of this runtime, which an earlier plan has chosen and which may now be down."""
     try:
         runtime = find_runtime(host, layout)
     except BallastError:
@@ -80,7 +80,7 @@ def _running_runtime(host: Host, layout: NodeLayout) -> Runtime:
 
 
 def _running_kubelet(host: Host, layout: NodeLayout) -> Optional[Kubelet]:
-    """None on a node that is being set up. Where a kubelet has to run, its own level reports that it does not."""
+    """The kubelet; None on a node that is being set up. If one must run, its own level reports that it does not."""
     try:
         kubelet = find_kubelet(host, layout)
     except BallastError:
@@ -89,7 +89,7 @@ def _running_kubelet(host: Host, layout: NodeLayout) -> Optional[Kubelet]:
 
 
 def _refuse_other(host: Host, kubelet: Kubelet, service: str) -> None:
-    """The named service is believed where the kubelet asks a proxy, and where nothing shows that it asks another runtime."""
+    """The named service is accepted if the kubelet uses a proxy, or if nothing shows that it uses another runtime."""
     endpoint, listener, name = _read_endpoint(host, kubelet)
     main = daemon_process(host, service)
     if name in (CONTAINERD, CRIO) and listener is not None and main is not None and main.id != listener.id:
@@ -99,7 +99,7 @@ def _refuse_other(host: Host, kubelet: Kubelet, service: str) -> None:
 
 
 def _read_endpoint(host: Host, kubelet: Kubelet) -> tuple[str, Optional[Process], str]:
-    """The endpoint, who listens there, and the name of its program. HostError for Docker's, which is configured elsewhere."""
+    """The endpoint, the process that listens there, and its program's name. HostError for Docker, which is configured elsewhere."""
     endpoint = runtime_endpoint(host, kubelet)
     path = socket_path(endpoint)
     listener = find_unix_listener(host, path, near=kubelet.pid or 0) if path else None

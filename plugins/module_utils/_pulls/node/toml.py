@@ -22,13 +22,13 @@ _KEY = re.compile(rf"""\s*({_PART})\s*=\s*(.*?)\s*""")
 _STRING = r"""(?:"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 _STRINGS = re.compile(rf"""\[(?:\s*{_STRING}\s*,)*\s*(?:{_STRING}\s*)?\]""")
 _COMMENT = re.compile(rf"""({_STRING})|\#[^\n]*""")
-# What a line has in its place between the writing and the restart: who finds it knows that the restart is still to come.
+# Replaces the value of a line between the write and the restart: it means that the restart is still to come.
 PENDING = "not in effect yet"
 
 
 def parse_tables(text: str) -> dict[str, dict[str, Scalar]]:
-    """The scalars of each table, by the table's name, its parts joined by dots; "" is the head. Arrays are left out. A name
-    whose parts contain dots looks like a deeper one; the names of containerd's plugins do not clash."""
+    """The scalars of each table by the table's name, its parts joined by dots; "" is the head. Arrays are left out. A name whose parts
+    contain dots looks like that of a deeper table, but the names of containerd's plugins do not clash."""
     result: dict[str, dict[str, Scalar]] = {"": {}}
     current = result[""]
     for line in _lines(_COMMENT.sub(lambda match: match[1] or "", text)):
@@ -45,7 +45,7 @@ def parse_tables(text: str) -> dict[str, dict[str, Scalar]]:
 
 
 def head_version(text: str) -> int:
-    """The version of a configuration file; 1 if it names none, as for containerd."""
+    """The version of a configuration file; 1 if it has none, as in containerd."""
     value = parse_tables(_head(text))[""].get("version", 1)
     return value if isinstance(value, int) and not isinstance(value, bool) else 1
 
@@ -79,8 +79,8 @@ def read_number(text: str, table: str, key: str) -> Union[int, str, None]:
 
 
 def set_number(text: str, table: str, key: str, value: Optional[int], *, pending: bool) -> str:
-    """The text with another number there, marked while the restart is pending; None removes the line, or leaves only the
-    mark. All other lines stay byte for byte."""
+    """The text with another number in the table, marked while the restart is pending; None removes the line, or leaves only the mark.
+    All other lines stay byte for byte."""
     lines = _lines(text)
     at = _key_line(lines, table, key)
     if at is None:
@@ -106,7 +106,7 @@ def set_number(text: str, table: str, key: str, value: Optional[int], *, pending
 
 
 def _lines(text: str) -> list[str]:
-    """With their line ends: in TOML only LF ends a line, with or without a CR before it."""
+    """The lines with their ends: in TOML only LF ends a line, with or without a CR before it."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 

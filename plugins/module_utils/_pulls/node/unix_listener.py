@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which process listens on the unix socket of a runtime."""
+"""Finds the process that listens on a runtime's unix socket."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import Optional
 from ..._core.host.host import KERNEL_LIMIT, Host, Process
 from ..._core.host.processes import is_of_root, list_processes, real_path
 
-_ACCEPTS = 0x10000  # of a unix socket that listens: __SO_ACCEPTCON, include/uapi/linux/net.h
+_ACCEPTS = 0x10000  # a flag of listening unix sockets: __SO_ACCEPTCON, include/uapi/linux/net.h
 
 
 def find_unix_listener(host: Host, path: str, *, near: int) -> Optional[Process]:
-    """Root's process that takes connections to this unix socket; None where none does. `near` is the pid of one in the network
-    namespace of its listener, as the kernel lists each namespace's own. A name may hold a line break, and so look like the row of
-    another socket: whose process it is decides. Process 1 holds the sockets of socket units too, and counts last."""
+    """The process of root that accepts connections to this unix socket; None when there is none. `near` is the pid of a process in the
+    listener's network namespace, as the kernel lists the sockets of each namespace separately. A socket's name may hold a line break,
+    and so look like the row of another socket: therefore the owner decides. Process 1 also holds sockets of socket units, so it
+    counts last."""
     beside = host.process(near)
     listed = "/proc/net/unix" if beside is None or beside.own_network else f"/proc/{near}/net/unix"
     text = (host.read(listed, limit=KERNEL_LIMIT) or b"").decode(errors="replace")

@@ -4,9 +4,9 @@
 
 """The admission policy that copies a pod's priority into an annotation, which the runtime and the pull proxy can read.
 
-CRI requests have the pod's annotations, but not its PriorityClass. The admission plugin Priority runs earlier and resolves
-spec.priority (k8s.io/kubernetes/pkg/kubeapiserver/options/plugins.go). An annotation that a user wrote is
-overwritten: only a PriorityClass, guarded by quotas and RBAC, grants a priority.
+CRI requests have the pod's annotations, but not its PriorityClass. The admission plugin Priority runs before this policy and
+resolves spec.priority (k8s.io/kubernetes/pkg/kubeapiserver/options/plugins.go). An annotation that a user wrote is overwritten:
+only a PriorityClass, which quotas and RBAC protect, grants a priority.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SPEC: dict[str, Any] = {
     **PROGRESS_LOG,
 }
 _GROUP = "/apis/admissionregistration.k8s.io"
-_VERSIONS = ("v1", "v1beta1")  # the newest that is served is used
+_VERSIONS = ("v1", "v1beta1")  # newest first; the first one served is used
 _KINDS = {
     "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
     "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
@@ -56,7 +56,7 @@ _KEY = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9.
 @dataclass(frozen=True)
 class ImagePullPriorityRequest:
     state: str
-    kubeconfig: str  # "" is as in connection.py
+    kubeconfig: str  # "": as in connection.py
     context: str
     annotation: str
 
@@ -93,7 +93,7 @@ class PriorityEngine(BaseEngine[ImagePullPriorityRequest, ImagePullPriorityState
         )
 
     def plan(self, desired: ImagePullPriorityRequest, state: ImagePullPriorityState) -> Plan:
-        """The policy before its binding; a removal the other way round."""
+        """The policy comes before its binding, and is removed after it."""
         present = desired.state == PRESENT
         if present and not state.version:
             raise MESSAGES.error("pulls-priority-unserved")
@@ -128,7 +128,7 @@ ENGINE = PriorityEngine()
 
 
 def policy_objects(desired: ImagePullPriorityRequest, version: str) -> dict[str, Object]:
-    """By path. `failurePolicy: Ignore`: a pod without the annotation waits longer for its image; a refused pod does not run."""
+    """Objects by path. `failurePolicy: Ignore`: a pod without the annotation waits longer for its image; a refused pod never runs."""
     key = json.dumps(desired.annotation)
     expression = f"Object{{metadata: Object.metadata{{annotations: {{{key}: string(object.spec.priority)}}}}}}"
     policy = {

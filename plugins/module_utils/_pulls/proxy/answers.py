@@ -23,19 +23,19 @@ class Pull:
 
     headers: list[Header]
     opened: float = 0.0  # time of the event loop
-    held: int = 0  # bytes of the listener's allowance
+    held: int = 0  # bytes counted in the listener's allowance
     body: bytearray = field(default_factory=bytearray)
     half_closed: bool = False  # the kubelet has ended its request
     task: Optional[asyncio.Task[None]] = None
     answer: Optional[Answer] = None
-    rest: bytes = b""  # what is still to be sent of the answer's gRPC message
+    rest: bytes = b""  # unsent part of the answer's gRPC message
     begun: bool = False  # the answer's headers were sent
-    credit: int = 0  # of the stream's window, besides the initial one
+    credit: int = 0  # window of the stream beyond the initial one
 
 
 class Answers:
-    """`window` is what the kubelet accepts on this connection now. `debt` is what the proxy's answers used of it, which the
-    runtime does not know."""
+    """`window` is what the kubelet accepts on this connection now. `debt` is the part that the proxy's own answers have used, which
+    the runtime does not know."""
 
     def __init__(self, out: list[bytes]) -> None:
         self._out = out
@@ -76,7 +76,7 @@ class Answers:
         self._pulls.pop(number, None)
 
     def deliver(self) -> list[tuple[int, Pull]]:
-        """Send as much as the windows allow. Returns the pulls whose answers are complete."""
+        """Send as much as the windows allow. Returns the pulls that are answered completely."""
         complete = [(number, pull) for number, pull in self._pulls.items() if self._deliver(number, pull)]
         for number, _pull in complete:
             del self._pulls[number]

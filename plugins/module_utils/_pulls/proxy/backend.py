@@ -21,7 +21,7 @@ class Backend(Protocol):
     allowance: Allowance
 
     def admits(self, user: int, connections: int) -> bool:
-        """Whether another connection, of that user, is accepted besides the present number."""
+        """Whether one more connection by that user is accepted besides the present number."""
 
     def is_pull(self, path: bytes) -> bool: ...
 
@@ -29,10 +29,10 @@ class Backend(Protocol):
         """Answer a pull. Does not raise; is cancelled when the caller leaves."""
 
     def note_runtime_up(self) -> None:
-        """A connection to the runtime was made."""
+        """Called when a connection to the runtime was made."""
 
     def note_runtime_failure(self, error: Exception) -> Answer:
-        """No connection could be made, or it broke. Returns the answer to its callers."""
+        """Called when no connection could be made, or one broke. Returns the answer to its callers."""
 
     def note_misbehaviour(self, text: str) -> None:
-        """A connection was closed because the client broke a rule or exceeded a limit."""
+        """Called when a connection was closed because the client broke a rule or exceeded a limit."""

@@ -19,12 +19,12 @@ from .http2 import Http2Error
 
 _OF_STREAMS = frozenset((http2.DATA, http2.HEADERS, http2.RST_STREAM, http2.CONTINUATION))
 _OF_CONNECTION = frozenset((http2.SETTINGS, http2.PING, http2.GOAWAY))
-# What was read last, by whichever connection: it is taken out before the next one reads.
+# Buffer of all connections: each takes its bytes out before the next one reads.
 _READ = bytearray(limits.READ_BYTES)
 
 
 class Connection(asyncio.BufferedProtocol):
-    """`live` has the open connections of the listener; this one is among them while it is open."""
+    """`live` is the set of the listener's open connections; this one is in it while it is open."""
 
     def __init__(self, backend: Backend, live: set[Connection]) -> None:
         self._backend = backend
@@ -35,14 +35,14 @@ class Connection(asyncio.BufferedProtocol):
         self._unread = b""
         self._out: list[bytes] = []
         self._greeted = False
-        self._began = False  # its SETTINGS have arrived, too
+        self._began = False  # the client's SETTINGS have arrived too
         self._block: Optional[limits.Block] = None  # headers that continue in the next frame
-        self._relayed: deque[bool] = deque()  # for each SETTINGS frame sent to the client: was it the runtime's?
+        self._relayed: deque[bool] = deque()  # for each SETTINGS frame sent to the client: whether it was the runtime's
         self._last = 0  # the newest stream
         self._goaway_last = http2.ALL_STREAMS
         self._leaving = False
         self._full = False  # the client reads more slowly than we write
-        self._active = self._loop.time()  # when a frame came last
+        self._active = self._loop.time()  # when the last frame arrived
         self._partial: Optional[float] = None  # since when a frame or a header block is incomplete
         self._look: Optional[asyncio.TimerHandle] = None
 
@@ -51,17 +51,17 @@ class Connection(asyncio.BufferedProtocol):
     @property
     @abstractmethod
     def is_busy(self) -> bool:
-        """A pull is not completely answered."""
+        """Whether a pull is not completely answered."""
 
     @property
     @abstractmethod
     def _is_idle(self) -> bool:
-        """No stream is open."""
+        """Whether no stream is open."""
 
     @property
     @abstractmethod
     def _stops(self) -> bool:
-        """Frames of the client have to wait."""
+        """Whether frames of the client must wait."""
 
     @abstractmethod
     def regulate(self) -> None:
@@ -69,7 +69,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @abstractmethod
     def _take(self, kind: int, flags: int, number: int, raw: bytes) -> None:
-        """Take a frame other than HEADERS and CONTINUATION."""
+        """Handle a frame other than HEADERS and CONTINUATION."""
 
     @abstractmethod
     def _take_headers(self, number: int, headers: list[Header], is_last: bool) -> None: ...
@@ -80,7 +80,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @abstractmethod
     def _give_up_late(self, now: float) -> None:
-        """Give up streams that have waited too long for their client."""
+        """Give up streams whose client has been too slow."""
 
     @abstractmethod
     def _lost(self) -> None: ...
@@ -170,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _look_at_time(self) -> None:
         """Close the connection if the client has exceeded a time limit."""
-        if self._transport.is_closing():  # it does not read our last output
+        if self._transport.is_closing():  # the client does not read our last output
             self._transport.abort()
             return
         now, partial = self._loop.time(), self._partial

@@ -40,7 +40,7 @@ PULL_IMAGE = "/runtime.v1.ImageService/PullImage"
 IMAGE_STATUS = "/runtime.v1.ImageService/ImageStatus"
 _SAY_AGAIN_SECONDS = 60.0
 _STATUS_SECONDS = 10.0  # for ImageStatus, which a runtime answers from its own store
-_SECRET_LEAST = 4  # characters: shorter ones would mask half the text
+_SECRET_LEAST = 4  # characters; masking shorter ones would hide half the text
 # Random, so that digests cannot be compared with those of known credentials.
 _SALT = os.urandom(32)
 
@@ -57,7 +57,7 @@ class Endpoint:
         most: int = CONNECTIONS,
         on_size: Optional[Callable[[str, int], None]],
     ) -> None:
-        """`most` connections are accepted at once. `on_size` receives the listener's name and the bytes of each pulled image."""
+        """`most` connections are accepted at once. `on_size` gets the listener's name and the size in bytes of each pulled image."""
         self.runtime = listener.runtime
         self.allowance = Allowance()
         self.present_succeeds = False
@@ -70,11 +70,11 @@ class Endpoint:
         self._most = most
         self._users = {0, os.geteuid()}
         self._refused = -math.inf  # when a refusal was last logged
-        self._fails = ""  # the last error of connecting to the runtime, "" after a success
+        self._fails = ""  # the last error of connecting to the runtime; "" after a success
         self._sizes: set[asyncio.Task[None]] = set()
 
     def admits(self, user: int, connections: int) -> bool:
-        """Only root and our own user are admitted, even if the mode of the socket was changed."""
+        """Admit only root and our own user, even if somebody changed the mode of the socket."""
         if user in self._users and connections < self._most:
             return True
         now = asyncio.get_running_loop().time()
@@ -113,7 +113,7 @@ class Endpoint:
             return Answer(code=http2.UNKNOWN, text=str(error))
         except (Draining, Interrupted) as error:
             return Answer(code=http2.UNAVAILABLE, text=str(error))
-        except Exception as error:  # a bug of ours; the connection and its other calls go on
+        except Exception as error:  # a bug of ours; the connection and its other calls continue
             self._log.event(
                 "bug", listener=self._listener.name, error=repr(error), trace=last_lines(traceback.format_exc())
             )
@@ -160,7 +160,7 @@ class Endpoint:
         return Answer(message=pull_image_response(image.id))
 
     async def _report_size(self, request: PullImageRequest, metadata: Metadata) -> None:
-        """Read the size with ImageStatus, as the kubelet does after a pull: the answer to PullImage has none."""
+        """Read the size with ImageStatus, as the kubelet does after a pull: the answer to PullImage has no size."""
         image = await self._read_image(request, metadata)
         if image is not None and self._on_size is not None:
             self._on_size(self._listener.name, image.size)
@@ -180,7 +180,7 @@ class Endpoint:
 
     def note_runtime_failure(self, error: Exception) -> Answer:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        if reason != self._fails:  # once, not for each of the calls that a kubelet makes every second
+        if reason != self._fails:  # logged once, not for each call: a kubelet makes one every second
             self._fails = reason
             self._log.event("runtime-gone", listener=self._listener.name, runtime=self.runtime, error=reason)
         text = f"the pull proxy has no connection to the container runtime at {self.runtime}: {reason}"

@@ -4,8 +4,8 @@
 
 """HPACK (RFC 7541): header blocks of HTTP/2, decoded by the library hpack and encoded without the dynamic table and Huffman codes.
 
-Blocks encoded that way do not depend on the reader's table and leave it unchanged. So the proxy can send its own blocks
-between those of a runtime, which it passes on unread.
+Blocks encoded that way do not depend on the reader's table and leave it unchanged. So the proxy can insert its own blocks
+between those of a runtime, which it forwards unread.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ try:
     from hpack import HPACKDecodingError, HPACKError, OversizedHeaderListError
     from hpack.hpack import encode_integer
     from hpack.table import HeaderTable
-# The start of the program names the missing package. Checks of the collection import every module without it.
+# The program's start reports the missing package. Checks of the collection import every module without it.
 except ImportError:
     if not TYPE_CHECKING:
         LibraryDecoder = HeaderTable = object
 
-LIST_BYTES = 16 * 1024  # of one decoded block, counted as RFC 7541, 4.1 does: a request of the CRI has less than 1 KiB
-_SIZE_CHANGES = 2  # the most changes of the table's size in a block: RFC 7541, 4.2
-_SHOWN = 60  # characters of the library's message: its end may contain the block itself
+LIST_BYTES = 16 * 1024  # limit of a decoded block, counted as in RFC 7541, 4.1; a CRI request has less than 1 KiB
+_SIZE_CHANGES = 2  # changes of the table's size that a block may have: RFC 7541, 4.2
+_SHOWN = 60  # characters of the library's message; the rest may contain the block itself
 _CACHED_BYTES = 256  # longer texts are rarely repeated, and would evict the others
 
 
@@ -77,7 +77,7 @@ class Decoder:
             raise HpackError(f"the headers of one request have more than {LIST_BYTES} bytes") from None
         except HPACKError as error:
             raise HpackError(f"a header block cannot be read: {str(error)[:_SHOWN]}") from None
-        except ValueError:  # hpack before 4.2 fails so to print an index of thousands of digits
+        except ValueError:  # hpack before 4.2 fails like this when it prints an index of thousands of digits
             raise HpackError("a header block cannot be read: an index is too large") from None
         return [Header(header[0], header[1], not header.indexable) for header in headers]
 

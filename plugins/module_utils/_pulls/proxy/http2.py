@@ -21,11 +21,11 @@ from .hpack import Header, encode
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FRAME_HEADER = 9  # bytes
 ALL_STREAMS = 2**31 - 1  # the largest stream number, and window
-INITIAL_WINDOW = 65535  # bytes, of a stream and of the connection
+INITIAL_WINDOW = 65535  # bytes, for a stream and for the connection
 LEAST_FRAME_BYTES = 16384  # the minimum of SETTINGS_MAX_FRAME_SIZE, which all peers accept
-# The most that a kubelet takes of an answer: k8s.io/cri-client, maxMsgSize.
+# The longest answer that a kubelet accepts: k8s.io/cri-client, maxMsgSize.
 ANSWER_BYTES = 16 * 1024 * 1024
-# Of a request for a pull: all annotations of a pod (256 KiB) and a Secret (1 MiB) are far less. gRPC's own default.
+# The longest request for a pull: gRPC's default. All annotations of a pod (256 KiB) and a Secret (1 MiB) are far smaller.
 MESSAGE_BYTES = 4 * 1024 * 1024
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
@@ -40,7 +40,7 @@ HEADER_TABLE_SIZE, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE, 
 NO_ERROR, PROTOCOL_ERROR, FLOW_CONTROL_ERROR, STREAM_CLOSED, FRAME_SIZE_ERROR, REFUSED_STREAM = 0, 1, 3, 5, 6, 7
 CANCEL, COMPRESSION_ERROR, ENHANCE_YOUR_CALM = 8, 9, 11
 
-# Codes of gRPC: doc/statuscodes.md.
+# gRPC status codes: doc/statuscodes.md.
 OK, CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE = (
     0,
     1,
@@ -52,13 +52,13 @@ OK, CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, IN
     14,
 )
 
-_HEAD = struct.Struct(">HBBBI")  # of a frame; its length has three bytes
+_HEAD = struct.Struct(">HBBBI")  # of a frame; the length has three bytes
 _TIMEOUT = re.compile(r"([0-9]{1,8})([HMSmun])", re.ASCII)
 _UNIT_SECONDS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
-# In a status message these stand for themselves: printable ASCII less the percent sign.
+# Characters that a status message has unescaped: printable ASCII without the percent sign.
 _PLAIN = "".join(chr(sign) for sign in range(0x20, 0x7F) if chr(sign) != "%")
 _GRPC = b"application/grpc"
-# Of the way from one to the next, or gRPC's own, which it writes itself.
+# Headers that only concern one hop, or that gRPC itself writes.
 _NOT_METADATA = {b"te", b"content-type", b"user-agent", b"host"}
 
 Metadata = tuple[tuple[str, Union[str, bytes]], ...]  # bytes where the key ends with -bin
@@ -106,7 +106,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def read_head(data: bytes, at: int) -> tuple[int, int, int, int]:
-    """Length, type, flags and stream of the frame at `at`. Its header must be complete."""
+    """Length, type, flags and stream of the frame at `at`, whose header must be complete."""
     high, low, kind, flags, stream = _HEAD.unpack_from(data, at)
     return high << 8 | low, kind, flags, stream & ALL_STREAMS
 
@@ -151,7 +151,7 @@ def parse_settings_frame(payload: bytes) -> dict[int, int]:
 
 
 def parse_number(payload: bytes) -> int:
-    """The payload of WINDOW_UPDATE and RST_STREAM, a number of 32 bits."""
+    """The payload of WINDOW_UPDATE or RST_STREAM, a 32-bit number."""
     if len(payload) != 4:
         raise Http2Error(FRAME_SIZE_ERROR, "a frame of a wrong length")
     return int.from_bytes(payload, "big")
@@ -182,7 +182,7 @@ def value_of(headers: Iterable[Header], name: bytes) -> Optional[bytes]:
 
 
 def parse_timeout(headers: Iterable[Header]) -> Optional[float]:
-    """The deadline in seconds, None if the caller set none. MessageError if it cannot be read."""
+    """The deadline in seconds; None if the caller set none. MessageError if it cannot be read."""
     value = value_of(headers, b"grpc-timeout")
     if value is None:
         return None

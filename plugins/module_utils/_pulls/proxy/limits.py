@@ -4,8 +4,8 @@
 
 """What a peer may use of the proxy: memory, time, descriptors. Pure, except for the limit of open files.
 
-The figures are what the CRI needs, with a margin. A request's headers have less than 1 KiB: large data (an image's annotations, a
-pod's sandbox, credentials) is in the message. A kubelet has a few hundred pods and at most one pull in flight for each. A client
+The limits are what the CRI needs, with a margin. A request's headers have less than 1 KiB: large data (an image's annotations, a
+pod's sandbox, credentials) is in the message. A kubelet has a few hundred pods, and at most one pull in flight for each. A client
 that follows HTTP/2 and gRPC reaches none of these limits.
 """
 
@@ -20,7 +20,7 @@ from .http2 import Http2Error
 STREAMS = 2048  # open at once on one connection: SETTINGS_MAX_CONCURRENT_STREAMS
 CONNECTIONS = 1024  # open at once on one listener, if the limit of open files allows it
 READ_BYTES = 64 * 1024  # read in one turn, before other connections have theirs
-FRAMES_BETWEEN_FLUSHES = 16  # so that reading pauses before the pending output is large
+FRAMES_BETWEEN_FLUSHES = 16  # so that reading pauses before the pending output grows large
 SETTINGS_IN_FRAME = 32
 SETTINGS_KEPT = 64
 SETTINGS_UNACKNOWLEDGED = 32
@@ -31,27 +31,29 @@ MESSAGE_SECONDS = 60.0  # for the message of a pull
 IDLE_SECONDS = 1800.0  # without a stream; the idle timeout of gRPC clients
 LOOK_SECONDS = 10.0  # between two checks of these limits
 
-HELD_BYTES = 32 * 1024 * 1024  # of all unanswered pulls of one listener
-PULL_COST_BYTES = 4096  # of a pull besides its headers and message: tasks, and its place in the queue
-FIELD_COST_BYTES = 256  # of each field of its message, as a Python object
+HELD_BYTES = 32 * 1024 * 1024  # for all unanswered pulls of one listener
+PULL_COST_BYTES = 4096  # for a pull besides its headers and message: tasks, and its place in the queue
+FIELD_COST_BYTES = 256  # for each field of its message, as a Python object
 NO_ALLOWANCE = f"the queued pulls of this kubelet hold {HELD_BYTES} bytes, which is their limit"
 
-_BLOCK_BYTES = 16 * 1024  # of a kubelet's encoded header block
-_RUNTIME_BLOCK_BYTES = 256 * 1024  # of the runtime's: errors are in headers
+_BLOCK_BYTES = 16 * 1024  # a kubelet's encoded header block
+_RUNTIME_BLOCK_BYTES = 256 * 1024  # the runtime's, which has errors in headers
 _CONTINUATIONS = 8
 # The rates of nghttp2 (lib/nghttp2_session.h, NGHTTP2_DEFAULT_STREAM_RESET_BURST and _RATE; NGHTTP2_DEFAULT_GLITCH_BURST and _RATE).
 _RESETS, _RESETS_EACH_SECOND = 1000.0, 33.0
 _TRIFLES, _TRIFLES_EACH_SECOND = 10000.0, 330.0
-_TRIFLES_FOR_FRAME = 4.0  # for each frame of data or headers sent to the client: WINDOW_UPDATEs, and a PING
+_TRIFLES_FOR_FRAME = (
+    4.0  # allowed per frame of data or headers sent to the client, as it may answer with WINDOW_UPDATEs and a PING
+)
 
-# Open files besides those of connections: listening sockets, channels to the runtimes, those of the metrics.
+# Open files besides those of connections: listening sockets, channels to the runtimes, and those of the metrics.
 _RESERVED_FILES = 128
 _FILES_OF_CONNECTION = 2  # one to the kubelet, one to the runtime
 CONNECTIONS_LEAST = 16
 
 
 def advertised_settings() -> dict[int, int]:
-    """The limits as the first SETTINGS frame has them."""
+    """The limits that the first SETTINGS frame announces."""
     return {http2.MAX_CONCURRENT_STREAMS: STREAMS, http2.MAX_HEADER_LIST_SIZE: LIST_BYTES}
 
 
@@ -72,7 +74,7 @@ class Bucket:
         self._seen = 0.0
 
     def take(self, now: float) -> bool:
-        """Whether another one is allowed."""
+        """Take a token; whether there was one."""
         self._left = min(self._most, self._left + (now - self._seen) * self._each_second) - 1
         self._seen = now
         return self._left >= 0
@@ -94,18 +96,18 @@ class Manners:
             raise Http2Error(http2.ENHANCE_YOUR_CALM, "streams are opened and reset too fast")
 
     def count_trifle(self, now: float) -> None:
-        """PING, SETTINGS, WINDOW_UPDATE, empty DATA, a frame of a closed stream or of an unknown kind."""
+        """Count a PING, SETTINGS, WINDOW_UPDATE, empty DATA, or a frame of a closed stream or unknown type."""
         if not self._trifles.take(now):
             raise Http2Error(http2.ENHANCE_YOUR_CALM, "too many empty frames")
 
     def allow_more(self) -> None:
-        """A frame was sent to the client, to which it may answer with some of them."""
+        """A frame was sent to the client, which may answer with some such frames."""
         self._trifles.give(_TRIFLES_FOR_FRAME)
 
 
 @dataclass
 class Block:
-    """A header block that has begun: HEADERS, and what comes in CONTINUATION."""
+    """An incomplete header block: HEADERS, and CONTINUATION frames so far."""
 
     number: int
     is_last: bool
@@ -147,5 +149,5 @@ def files_needed(listeners: int, connections: int = CONNECTIONS_LEAST) -> int:
 
 
 def connections_of(files: int, listeners: int) -> int:
-    """The connections that each listener may have open without using the descriptors of the others, or reserved ones."""
+    """Connections that each listener may have open without using descriptors that are reserved or belong to other listeners."""
     return min(CONNECTIONS, (files - _RESERVED_FILES) // (_FILES_OF_CONNECTION * listeners))

@@ -17,7 +17,7 @@ from .request import PullKey, PullRequest
 
 
 class PullLog:
-    """An Observer: logs each pull at a runtime, and each caller without a pull."""
+    """An Observer that logs each pull at a runtime, and each caller that got no pull."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

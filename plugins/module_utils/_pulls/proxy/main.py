@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .server import Server
     from .settings import Settings
 
-# Debian's package of each that is not Python's own.
+# Debian package of each library outside the standard library.
 _LIBRARIES = {"grpc": "python3-grpcio", "hpack": "python3-hpack"}
 _METRICS_LIBRARIES = {"prometheus_client": "python3-prometheus-client"}
 
@@ -47,7 +47,7 @@ def _check(config: str, directory: str) -> str:
 
 
 def _read_settings(config: str, directory: str) -> Settings:
-    """The settings, checked: a proxy could be started with them now."""
+    """The settings, after checking that a proxy could be started with them now."""
     from .settings import parse_settings
 
     settings = parse_settings(read_config(AGENT, config), name=config)
@@ -73,7 +73,7 @@ async def _serve(settings: Settings, config: str, directory: str) -> None:
     import asyncio
 
     from ..._agent.log import Log
-    from .server import Server  # needs what require_libraries looked for
+    from .server import Server  # imports what require_libraries has checked
     from .settings import parse_settings
 
     log = Log()

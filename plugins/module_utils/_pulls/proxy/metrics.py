@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional
 from .pulls import Snapshot
 from .request import PullRequest
 
-# From a pull of what is there already to one of gigabytes behind a queue.
+# From pulls of images that are already present, to images of gigabytes behind a queue.
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
 
@@ -37,7 +37,7 @@ class Metrics:
         self._wait = histogram("wait_seconds", "Time until a caller's pull started or the caller gave up.")
         self._duration = histogram("duration_seconds", "Duration of pulls at the runtime.")
         by_listener = (self._joined, self._pulls, self._bytes, self._wait, self._duration, *self._outcomes.values())
-        for name in listeners:  # creates each with 0, before its first event
+        for name in listeners:  # exported as 0 before the first event
             for metric in by_listener:
                 metric.labels(name)
 

@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The limit on pulls in flight: which callers wait, join, leave and try again. Uses asyncio; independent of gRPC.
+"""The limit on pulls in flight: which callers wait, join, leave and retry. Uses asyncio; independent of gRPC.
 
-A pull is a task of its own, not of a caller. It is taken from the queue, counted and started in one synchronous step, so a
-slot is never granted to a caller that has left. The slot is free when the task has ended, with success or without. Callers
-wait only for the end of their pull.
+A pull is its own task, not a caller's. It is taken from the queue, counted and started in one synchronous step, so a slot is never
+granted to a caller that has left. The slot becomes free when the task has ended, successfully or not. Callers only wait for the end
+of their pull.
 
-With `on_full: retry` there is no queue: each caller tries again at its own times. It still shares a pull with callers of the
-same image, so the first of them to get a slot gets it for all.
+With `on_full: retry` there is no queue: each caller retries at its own times. It still shares a pull with callers of the same
+image: the first of them to get a slot gets it for all.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Full(Exception):
 
 
 class Draining(Exception):
-    """The proxy is about to end, and begins no more pulls."""
+    """The proxy is stopping, and begins no more pulls."""
 
 
 class Interrupted(Exception):
@@ -41,20 +41,20 @@ class Interrupted(Exception):
 
 
 class Observer(Protocol):
-    """Its methods are called at each event, in order, and do not raise. Seconds are of the event loop's clock."""
+    """Methods are called at each event, in order, and must not raise. Seconds are measured with the event loop's clock."""
 
     def on_queued(self, request: PullRequest) -> None:
-        """No slot was free: the caller waits, or tries again later."""
+        """No slot was free: the caller waits, or retries later."""
 
     def on_joined(self, request: PullRequest) -> None:
         """A caller joined a pull that waits or is in flight."""
 
     def on_started(self, request: PullRequest, waited: float) -> None:
-        """A pull begins at the runtime, `waited` seconds after its first request. `request` is that of the first of its
-        callers that has not left."""
+        """A pull begins at the runtime, `waited` seconds after its first request. `request` is that of the first caller that has not
+        left."""
 
     def on_ended(self, request: PullRequest, seconds: float, error: Optional[BaseException]) -> None:
-        """The pull, with the same request, has ended at the runtime. asyncio.CancelledError: all its callers had left."""
+        """The pull of `request` has ended at the runtime. asyncio.CancelledError: all its callers had left."""
 
     def on_answered(self, request: PullRequest, outcome: str, waited: float) -> None:
         """A caller has its outcome: "succeeded", "failed", "refused" (Full, Draining) or "cancelled" (it left). `waited` is the
@@ -63,8 +63,8 @@ class Observer(Protocol):
 
 @dataclass(frozen=True)
 class PullState:
-    """`callers` are in order of arrival; there are none while an abandoned pull is being cancelled. `seconds` are in flight, or
-    waiting. `place` in the queue counts from 1; 0 is for pulls outside it: in flight, or trying again."""
+    """`callers` are in order of arrival; empty while an abandoned pull is being cancelled. `seconds` are the time in flight, or
+    waiting. `place` in the queue counts from 1; it is 0 for pulls outside the queue: in flight, or retrying."""
 
     request: PullRequest
     callers: tuple[PullRequest, ...]
@@ -76,7 +76,7 @@ class PullState:
 class Snapshot:
     max_in_flight: int
     in_flight: tuple[PullState, ...]
-    queued: tuple[PullState, ...]  # in the order in which they would start now, then those that try again
+    queued: tuple[PullState, ...]  # in the order in which they would start now, followed by those that retry
 
 
 @dataclass(eq=False)
@@ -87,7 +87,7 @@ class _Caller:
 
 @dataclass(eq=False)
 class _Pull(Generic[T]):
-    """It waits until it is `started`, and is in flight until it is `done`."""
+    """Waits until it is `started`, and is in flight until it is `done`."""
 
     run: Callable[[], Awaitable[T]]
     request: PullRequest
@@ -107,7 +107,7 @@ class _Pull(Generic[T]):
 
     def result(self) -> T:
         if self.error is not None:
-            # The same exception is raised for each caller, and would collect the frames of all.
+            # All callers get the same exception, which would otherwise collect the frames of all.
             raise self.error.with_traceback(self.trace)
         return cast(T, self.answer)
 
@@ -120,13 +120,13 @@ class Pulls(Generic[T]):
         self._settings = settings
         self._observer = observer
         self._queue: Queue[_Pull[T]] = _queue(settings)
-        self._trying: dict[_Pull[T], None] = {}  # on_full: retry
-        self._in_flight: dict[_Pull[T], float] = {}  # the time when it began
+        self._trying: dict[_Pull[T], None] = {}  # with on_full: retry
+        self._in_flight: dict[_Pull[T], float] = {}  # with the time when it began
         self._joinable: dict[PullKey, _Pull[T]] = {}
         self._draining = False
 
     async def pull(self, request: PullRequest, run: Callable[[], Awaitable[T]]) -> T:
-        """Returns the result of `run`, of this caller or of the caller whose pull it joined.
+        """The result of `run`, of this caller or of the caller whose pull it joined.
 
         `run` performs the pull at the runtime and returns or raises when it has ended there; then its slot is free. It is
         cancelled when the last caller leaves; a caller leaves when this coroutine is cancelled.
@@ -153,13 +153,13 @@ class Pulls(Generic[T]):
             self._observer.on_answered(request, outcome, max(0.0, waited))
 
     def reload(self, settings: Settings) -> None:
-        """Apply limit, order and priorities now, to waiting callers too, and `retry` at their next attempt.
+        """Apply limit, order and priorities at once, also to waiting callers, and `retry` at their next attempt.
 
-        A raised limit starts waiting pulls at once. Under a lowered limit, pulls in flight go on, and none begins until there
-        are fewer. When `on_full` becomes block, pulls that try again enter the queue in order of arrival; when it becomes
-        retry, the queue remains. Joined callers stay joined when `join` becomes false.
+        A raised limit starts waiting pulls at once. Under a lowered limit, pulls in flight continue, and none begins until there are
+        fewer. When `on_full` becomes block, pulls that retry enter the queue in order of arrival; when it becomes retry, the queue
+        remains. Callers that have joined a pull stay joined when `join` becomes false.
         """
-        # In order of arrival: no pull enters the queue while others try again.
+        # In order of arrival: no pull enters the queue while others retry.
         kept = [*self._queue, *(self._trying if settings.on_full == "block" else ())]
         self._settings = settings
         self._queue = _queue(settings)
@@ -169,7 +169,7 @@ class Pulls(Generic[T]):
         self._advance()
 
     def refuse(self) -> None:
-        """Queued and new pulls get Draining. Pulls in flight go on."""
+        """Give Draining to queued and new pulls. Pulls in flight continue."""
         self._draining = True
         waiting = [*self._queue, *self._trying]
         self._queue = _queue(self._settings)
@@ -179,7 +179,7 @@ class Pulls(Generic[T]):
             pull.conclude(_draining())
 
     async def wait_until_drained(self) -> None:
-        """Returns when no pull is in flight."""
+        """Wait until no pull is in flight."""
         while self._in_flight:
             await asyncio.wait([pull.done for pull in self._in_flight])
 
@@ -230,7 +230,7 @@ class Pulls(Generic[T]):
         await asyncio.wait([pull.done])
 
     def _leave(self, pull: _Pull[T], caller: _Caller) -> Optional[float]:
-        """Returns when the pull had begun, None if it had not."""
+        """When the pull had begun; None if it had not."""
         del pull.callers[caller]
         if pull.done.done():
             return pull.started
@@ -250,7 +250,7 @@ class Pulls(Generic[T]):
         return limit == 0 or len(self._in_flight) < limit
 
     def _advance(self) -> None:
-        """Called whenever a slot becomes free or the queue grows: the queue is empty while a slot is free."""
+        """Called whenever a slot becomes free or the queue grows, so the queue is empty while a slot is free."""
         while self._queue and self._has_room():
             self._start(self._queue.pop(self._loop.time()))
 
@@ -281,7 +281,7 @@ class Pulls(Generic[T]):
         self._advance()
 
     def _forget(self, pull: _Pull[T]) -> None:
-        """No caller can join it any more."""
+        """Let no further caller join it."""
         if self._joinable.get(pull.request.key) is pull:
             del self._joinable[pull.request.key]
 
@@ -298,7 +298,7 @@ def _queue(settings: Settings) -> Queue[_Pull[T]]:
 
 
 def _error(task: asyncio.Task[T], *, is_left: bool) -> Optional[BaseException]:
-    """Why the task failed, None if it succeeded. If all callers had left, any failure is the cancellation."""
+    """Why the task failed; None if it succeeded. If all callers had left, any failure counts as the cancellation."""
     if task.cancelled():
         return (
             asyncio.CancelledError() if is_left else Interrupted("the connection to the container runtime was closed")
@@ -313,7 +313,7 @@ def _state(pull: _Pull[T], seconds: float, *, place: int = 0) -> PullState:
 
 def _full(in_flight: int, tried: int, seconds: float) -> Full:
     times = f"{tried} times" if tried > 1 else "once"
-    # The name of the error in the enhancement's draft, at the start as in the kubelet's own errors.
+    # The error's name in the draft of the enhancement, at the start as in the kubelet's own errors.
     return Full(
         f"TooManyPullingInParallelErr: {in_flight} image pulls are in flight on this host; tried {times} in {seconds:.1f} s"
     )

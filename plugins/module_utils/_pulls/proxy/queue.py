@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The queue of pulls that wait for a slot, and which is next. Pure: the time is an argument."""
+"""The queue of pulls that wait for a slot, and the choice of the next one. Pure: the time is an argument."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .settings import Priority
 
 T = TypeVar("T", bound=Hashable)
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)  # Python refuses to read numbers of thousands of digits
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)  # Python refuses to parse numbers of thousands of digits
 
 
 def priority_of(request: PullRequest, priority: Priority) -> int:
-    """The value of the pod's annotation, 0 if that is not an integer; without the annotation, its namespace's value."""
+    """The integer in the pod's annotation, 0 if that is none; without the annotation, its namespace's value."""
     text = request.pod_annotations.get(priority.annotation) if priority.annotation else None
     if text is None:
         return priority.namespaces.get(request.namespace, 0)
@@ -35,10 +35,10 @@ class _Place:
 
 
 class Queue(Generic[T]):
-    """First come, first served; or, with `by_priority`, the highest priority first, and the earlier of equals.
+    """First come, first served; or, with `by_priority`, highest priority first, and the earlier of equals.
 
-    An item that has waited `ageing` seconds precedes all later ones, whatever their priority. Such items arrived first, so
-    `pop` looks only at the very first.
+    An item that has waited `ageing` seconds precedes all later ones, whatever their priority. Such items arrived first, so `pop` only
+    looks at the very first item.
     """
 
     def __init__(self, *, by_priority: bool, ageing: float) -> None:
@@ -50,15 +50,15 @@ class Queue(Generic[T]):
         return len(self._places)
 
     def __iter__(self) -> Iterator[T]:
-        """In order of arrival."""
+        """Items in order of arrival."""
         return iter(self._places)
 
     def put(self, item: T, *, arrived: float, priority: int) -> None:
-        """Items are put in order of arrival."""
+        """Must be called in order of arrival."""
         self._places[item] = _Place(arrived, priority)
 
     def raise_to(self, item: T, priority: int) -> None:
-        """Never lowers the priority. Ignores an item that is not in the queue."""
+        """Raise the priority, never lower it. Ignores an item that is not in the queue."""
         place = self._places.get(item)
         if place is not None:
             place.priority = max(place.priority, priority)

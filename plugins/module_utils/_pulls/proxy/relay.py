@@ -2,23 +2,23 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A kubelet's connection: the proxy answers its PullImage calls, and passes all other streams to the runtime unchanged.
+"""A kubelet's connection: the proxy answers its PullImage calls, and forwards all other streams to the runtime unchanged.
 
-    kubelet <-- HTTP/2 --> Relay <-- HTTP/2 --> runtime    one runtime connection for each kubelet's, made for the first stream
+    kubelet <-- HTTP/2 --> Relay <-- HTTP/2 --> runtime    one runtime connection per kubelet connection, made for its first stream
 
-It passes on frames, not calls: streams keep their numbers, so gRPC's content arrives unchanged, at little cost. The frames of a
+It forwards frames, not calls: streams keep their numbers, so gRPC's content arrives unchanged, at little cost. The frames of a
 connection share state, which the proxy handles as follows:
 
-- Header blocks of the kubelet are decoded and encoded without HPACK's table, so that those of pulls can be left out. The
-  runtime's are passed on unread; the proxy's own are encoded without the table and leave it unchanged.
-- Windows of streams, and settings, are those of the two ends. Of a connection's window, the proxy returns at once what the
-  request of a pull used. The runtime does not know what the answer to a pull used: that much (`Answers.debt`) is withheld from
+- Header blocks of the kubelet are decoded, and encoded again without HPACK's table, so that those of pulls can be left out. The
+  runtime's blocks are forwarded unread; the proxy's own are encoded without the table and leave it unchanged.
+- Windows of streams, and settings, are between the two ends. For the connection's window, the proxy at once returns what the
+  request of a pull used. The runtime does not know what the answer to a pull used: that amount (`Answers.debt`) is withheld from
   the next WINDOW_UPDATE, and a frame that is too large until then is held back.
 - The proxy answers each PING itself.
 
-`limits` has what a client may use: streams, waiting bytes, frames that carry nothing, time.
+`limits` has what a client may use: streams, waiting bytes, frames without content, time.
 
-If the runtime goes away, its streams end with UNAVAILABLE, and GOAWAY asks the kubelet to connect again. Pulls use another
+If the runtime goes away, its streams end with UNAVAILABLE, and GOAWAY asks the kubelet to connect again. Pulls use a separate
 connection to the runtime, and are answered first.
 """
 
@@ -41,7 +41,7 @@ _LEAVE_SECONDS = 2.0  # for the kubelet to close its end after GOAWAY
 
 @dataclass(eq=False)
 class _Stream:
-    """A stream that is passed on."""
+    """A stream that is forwarded."""
 
     half_closed: bool = False  # the kubelet has ended its request
     begun: bool = False  # the runtime has sent headers
@@ -54,7 +54,7 @@ class Relay(Connection):
         super().__init__(backend, live)
         self._streams: dict[int, _Stream | Pull] = {}
         self._answers = Answers(self._out)
-        self._takes = http2.INITIAL_WINDOW  # bytes of data that the kubelet may send on this connection
+        self._takes = http2.INITIAL_WINDOW  # bytes of data that the kubelet may still send on this connection
         self._settings: dict[int, int] = {}  # the kubelet's
         self._runtime: Optional[RuntimeSide] = None
         self._connecting: Optional[asyncio.Task[None]] = None
@@ -72,7 +72,7 @@ class Relay(Connection):
             self._runtime = None
 
     def regulate(self) -> None:
-        """Pause reading from either end while nothing can be passed on, else resume it."""
+        """Pause reading from either end while nothing can be forwarded, else resume it."""
         _let_read(self._transport, not self._stops)
         if self._runtime is not None:
             _let_read(self._runtime.transport, not self._full and not self._runtime.held)
@@ -83,7 +83,7 @@ class Relay(Connection):
 
     @property
     def is_busy(self) -> bool:
-        """A pull is not completely answered."""
+        """Whether a pull is not completely answered."""
         waits = any(isinstance(stream, Pull) and stream.answer is None for stream in self._streams.values())
         return waits or bool(self._answers)
 
@@ -129,7 +129,7 @@ class Relay(Connection):
             _pong(flags, raw, self._out)
         elif kind == http2.PUSH_PROMISE:
             raise Http2Error(http2.PROTOCOL_ERROR, "a client sends PUSH_PROMISE")
-        # GOAWAY needs nothing: the client closes its end when its streams are done. Unknown frames are ignored: RFC 9113, 5.5.
+        # GOAWAY needs no action: the client closes its end when its streams are done. Unknown frames are ignored: RFC 9113, 5.5.
 
     def _take_headers(self, number: int, headers: list[Header], is_last: bool) -> None:
         stream = self._streams.get(number)
@@ -142,7 +142,7 @@ class Relay(Connection):
             else:
                 self._pass_headers(number, stream, headers, is_last)
         elif number <= self._last or self._leaving:
-            self._manners.count_trifle(self._active)  # of a stream that is closed, or that comes after our GOAWAY
+            self._manners.count_trifle(self._active)  # for a closed stream, or after our GOAWAY
         elif not number % 2:
             raise Http2Error(http2.PROTOCOL_ERROR, "a client opens a stream of an even number")
         else:
@@ -152,7 +152,7 @@ class Relay(Connection):
         self._last = number
         paths = [header.value for header in headers if header.name == b":path"]
         if len(self._streams) >= limits.STREAMS or len(paths) != 1:
-            # With two paths, the runtime could take it for a pull while we do not.
+            # With two paths, the runtime could see a pull where the proxy sees none.
             self._manners.count_trifle(self._active)
             code = http2.PROTOCOL_ERROR if len(paths) != 1 else http2.REFUSED_STREAM
             self._out.append(http2.rst_stream(number, code))
@@ -197,7 +197,7 @@ class Relay(Connection):
         if stream is None or stream.half_closed:
             return
         stream.half_closed = is_last
-        if stream.answer is not None:  # it is refused
+        if stream.answer is not None:  # it was refused
             return
         if size and not is_last:
             self._let_send(number, size)
@@ -239,7 +239,7 @@ class Relay(Connection):
     def _reset(self, number: int, raw: bytes) -> None:
         http2.parse_number(raw[9:])
         stream = self._streams.get(number)
-        if stream is None:  # it has already ended
+        if stream is None:  # the stream has already ended
             self._manners.count_trifle(self._active)
         else:
             self._manners.count_reset(self._active)
@@ -249,7 +249,7 @@ class Relay(Connection):
         self._close_if_done()
 
     def _end_stream(self, number: int) -> None:
-        """Forget the stream, and return what it holds to the allowance."""
+        """Forget the stream, and return its bytes to the allowance."""
         stream = self._streams.pop(number, None)
         self._answers.drop(number)
         if isinstance(stream, Pull):
@@ -264,7 +264,7 @@ class Relay(Connection):
                 self._runtime.out.append(raw)
             return
         values = http2.parse_settings_frame(raw[9:])
-        # The runtime's frames are passed on unchanged, so they must not exceed the size that we accept.
+        # The runtime's frames are forwarded unchanged, so they must not exceed the size that the proxy accepts.
         values.pop(http2.MAX_FRAME_SIZE, None)
         self._settings.update(values)
         if len(values) > limits.SETTINGS_IN_FRAME or len(self._settings) > limits.SETTINGS_KEPT:
@@ -288,7 +288,7 @@ class Relay(Connection):
 
     async def _serve(self, number: int, pull: Pull) -> None:
         headers, body = pull.headers, bytes(pull.body)
-        pull.headers, pull.body = [], bytearray()  # frees memory: a thousand may wait
+        pull.headers, pull.body = [], bytearray()  # frees memory, as a thousand may wait
         answered = self._backend.answer(headers, body)
         del headers, body
         answer = await answered
@@ -301,7 +301,7 @@ class Relay(Connection):
         self._answers.add(number, pull, answer)
 
     def _deliver(self) -> None:
-        """Send answers to pulls, as far as the windows allow."""
+        """Send answers to pulls as far as the windows allow."""
         if not self._answers:
             return
         for number, pull in self._answers.deliver():
@@ -350,8 +350,8 @@ class Relay(Connection):
         self._streams.pop(number)
 
     def runtime_lost(self, runtime: RuntimeSide, error: Exception) -> None:
-        """Its connection broke, or sent something other than HTTP/2."""
-        if self._runtime is not runtime:  # this end was closed first
+        """Called when the runtime's connection broke, or sent something other than HTTP/2."""
+        if self._runtime is not runtime:  # our end was closed first
             return
         self._runtime = None
         answer = self._backend.note_runtime_failure(error)
@@ -393,7 +393,7 @@ class Relay(Connection):
             return
         if kind == http2.HEADERS:
             stream.begun = True
-        # gRPC: after the status, nothing more is read from the caller.
+        # In gRPC the status ends the call, so nothing more is read from the caller.
         if is_last:
             self._streams.pop(number)
 
@@ -408,7 +408,7 @@ class Relay(Connection):
             raise Http2Error(http2.ENHANCE_YOUR_CALM, "its settings arrive faster than they are acknowledged")
 
     def _pass_goaway(self, raw: bytes) -> None:
-        """The last stream in the runtime's GOAWAY is raised to the last pull, which is still answered."""
+        """Forward the runtime's GOAWAY, with its last stream raised to the last pull, which is still answered."""
         if len(raw) < http2.FRAME_HEADER + 8:
             raise Http2Error(http2.FRAME_SIZE_ERROR, "a GOAWAY frame of a wrong length")
         last = int.from_bytes(raw[9:13], "big") & http2.ALL_STREAMS

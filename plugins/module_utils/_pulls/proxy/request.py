@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# The kubelet gives all annotations of the pod as the image's (pkg/kubelet/images, EnsureImageExists), and puts these among
-# them (pkg/kubelet/types, pod_update.go): when it saw the pod first, for one. With them no two pods would ask for the same.
+# The kubelet passes all annotations of the pod as the image's (pkg/kubelet/images, EnsureImageExists), including these of its own
+# (pkg/kubelet/types, pod_update.go), such as the time when it first saw the pod. With them no two pods would have equal keys.
 _KUBELETS_OWN = frozenset(f"kubernetes.io/config.{name}" for name in ("hash", "mirror", "seen", "source"))
 
 
 class PullKey(NamedTuple):
-    """Requests with equal keys ask the runtime for the same thing and can share an answer."""
+    """Requests with equal keys ask the runtime for the same image in the same way, and can share an answer."""
 
     image: str
     credentials: bytes
@@ -36,14 +36,14 @@ class PullRequest:
     image: str
     handler: str  # ImageSpec.runtime_handler
     annotations: tuple[tuple[str, str], ...]  # ImageSpec.annotations, sorted
-    credentials: bytes  # of `credentials_digest`; b"" for none
+    credentials: bytes  # from `credentials_digest`; b"" for none
     namespace: str
     pod: str
     pod_annotations: Mapping[str, str]
 
     @property
     def key(self) -> PullKey:
-        """Without the pod, but with the credentials: a caller that joins gets the registry's answer to these."""
+        """Includes the credentials but not the pod: a caller that joins gets the registry's answer to its own credentials."""
         annotations = tuple(pair for pair in self.annotations if pair[0] not in _KUBELETS_OWN)
         return PullKey(self.image, self.credentials, self.handler, annotations, self.runtime)
 
@@ -51,7 +51,7 @@ class PullRequest:
 def credentials_digest(fields: Mapping[str, str], salt: bytes) -> bytes:
     """A digest of an AuthConfig's fields, which does not reveal them; b"" if all are empty.
 
-    `salt` is random and belongs to one run of the proxy. Texts that were not UTF-8 hold `surrogateescape` bytes.
+    `salt` is random and used for one run of the proxy. Texts that are not UTF-8 hold `surrogateescape` bytes.
     """
     given = sorted((name, value) for name, value in fields.items() if value)
     if not given:

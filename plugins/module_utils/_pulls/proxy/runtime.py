@@ -19,7 +19,7 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", ANSWER_BYTES),
     ("grpc.max_send_message_length", ANSWER_BYTES),
     ("grpc.enable_retries", 0),  # a pull is never repeated behind the caller's back
-    ("grpc.use_local_subchannel_pool", 1),  # a connection for each listener, shared with no other
+    ("grpc.use_local_subchannel_pool", 1),  # one connection for each listener, never shared
 )
 _DETAILS = "grpc-status-details-bin"
 
@@ -35,9 +35,9 @@ class _Channel:
 
 
 class Runtime:
-    """`path` is that of its socket. Connects at the first call.
+    """`path` is the path of its socket. Connects at the first call.
 
-    A channel that could not connect fails every call until it tries again, up to two minutes later, even if the runtime is back.
+    A channel that could not connect fails every call until its next attempt, up to two minutes later, even if the runtime is back.
     Such a channel is replaced, so that each call uses a connection or makes one at once.
     """
 
@@ -48,7 +48,7 @@ class Runtime:
         self._waits = grpc.ChannelConnectivity.TRANSIENT_FAILURE
         self._path = path
         self._channel = _Channel(path)
-        self._replaced: list[_Channel] = []  # they still have calls
+        self._replaced: list[_Channel] = []  # channels that still have calls
 
     async def call(self, method: str, message: bytes, *, metadata: Metadata, timeout: Optional[float] = None) -> Answer:
         """Call a unary RPC. Raises Failed for an error status; cancelling this cancels the RPC at the runtime."""
@@ -63,7 +63,7 @@ class Runtime:
             await self._close_replaced()
 
     def _replace_waiting(self) -> None:
-        """Replace a channel that could not connect. At once, or it would try in the background, and a call that comes meanwhile
+        """Replace a channel that could not connect. This is done at once: otherwise the channel would retry in the background, and a call
         would share an attempt that began before the runtime was back."""
         if self._channel.grpc.get_state() is self._waits:
             self._replaced.append(self._channel)
@@ -103,5 +103,5 @@ class Runtime:
 
 
 def _metadata(pairs: Optional[Iterable[tuple[str, Union[str, bytes]]]]) -> Metadata:
-    """Without the keys that gRPC itself writes."""
+    """The metadata without the keys that gRPC itself writes."""
     return tuple((key, value) for key, value in pairs or () if key == _DETAILS or not key.startswith("grpc-"))

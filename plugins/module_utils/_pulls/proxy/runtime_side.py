@@ -15,7 +15,7 @@ from .http2 import Http2Error
 
 
 class KubeletSide(Protocol):
-    """What the runtime's end needs of the kubelet's."""
+    """What the runtime's end needs from the kubelet's end."""
 
     @property
     def window(self) -> int:
@@ -24,13 +24,13 @@ class KubeletSide(Protocol):
     def take_runtime_frame(self, runtime: RuntimeSide, kind: int, flags: int, number: int, raw: bytes) -> None: ...
 
     def runtime_lost(self, runtime: RuntimeSide, error: Exception) -> None:
-        """Its connection broke, or sent something other than HTTP/2."""
+        """Called when the runtime's connection broke, or sent something other than HTTP/2."""
 
     def regulate(self) -> None:
-        """Pause reading while nothing can be passed on, else resume it."""
+        """Pause reading while nothing can be forwarded, else resume it."""
 
     def resume(self) -> None:
-        """Go on reading what was left unread while the runtime was full."""
+        """Continue to read what was left unread while the runtime's connection was full."""
 
     def flush(self) -> None: ...
 
@@ -43,7 +43,9 @@ class RuntimeSide(asyncio.Protocol):
         self._unread = b""
         self._greeted = False
         self.out: list[bytes] = []
-        self.unacknowledged: deque[bool] = deque([False])  # for each SETTINGS frame sent to it: was it the kubelet's?
+        self.unacknowledged: deque[bool] = deque(
+            [False]
+        )  # for each SETTINGS frame sent to the runtime: whether it was the kubelet's
         # The frames of an incomplete header block: no other frame may come between them.
         self._block: Optional[limits.Block] = None
         self.held = False  # a frame waits for the kubelet's window
@@ -76,7 +78,7 @@ class RuntimeSide(asyncio.Protocol):
         self._relay.flush()
 
     def read(self) -> None:
-        """Take all complete frames, up to a DATA frame that exceeds the kubelet's window."""
+        """Handle all complete frames, up to a DATA frame that exceeds the kubelet's window."""
         data, at = self._unread, 0
         self.held, was_held = False, self.held
         try:
@@ -117,5 +119,5 @@ class RuntimeSide(asyncio.Protocol):
         if flags & http2.END_HEADERS:
             self._block = None
             whole = b"".join(block.parts)
-            _length, kind, flags, number = http2.read_head(whole, 0)  # of HEADERS, with which it began
+            _length, kind, flags, number = http2.read_head(whole, 0)  # of HEADERS, with which the block began
             self._relay.take_runtime_frame(self, kind, flags, number, whole)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The running proxy: its listeners, their shared state, reload and end."""
+"""The running proxy: its listeners, their shared state, its reload and its end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .request import PullRequest
 from .settings import Settings, needs_restart
 
 _SAY_AGAIN_SECONDS = 60.0
-_ANSWER_SECONDS = 1.0  # for answers on their way, when all pulls have ended
+_ANSWER_SECONDS = 1.0  # for answers under way when all pulls have ended
 
 
 class Observers:
@@ -64,19 +64,19 @@ class Observers:
 
 
 class Server:
-    """`async with` listens; leaving it ends at once all that still runs."""
+    """`async with` starts listening; leaving it ends everything at once."""
 
     def __init__(self, settings: Settings, *, config: str, control: str, log: Log) -> None:
         self._settings = settings
         self._config = config
         self._control = control
         self._log = log
-        self._live: list[set[Connection]] = []  # of each listener
+        self._live: list[set[Connection]] = []  # one set for each listener
         self._sockets: list[socket.socket] = []
         self._servers: list[asyncio.AbstractServer | HttpListener] = []
         self._endpoints: list[Endpoint] = []
         self._since = 0.0
-        self._out_of_files = -math.inf  # when that was last logged
+        self._out_of_files = -math.inf  # when this was last logged
 
     async def __aenter__(self) -> Server:
         loop = asyncio.get_running_loop()
@@ -95,7 +95,7 @@ class Server:
             observers.append(metrics)
         self._pulls: Pulls[Answer] = Pulls(self._settings, Observers(observers))
         try:
-            # Sockets before the channels to the runtimes, because grpc starts threads.
+            # Sockets come before the channels to the runtimes, because grpc starts threads.
             self._sockets = [listen(AGENT, self._control)]
             for listener in self._settings.listeners:
                 self._sockets.append(listen(AGENT, listener.socket))
@@ -122,7 +122,7 @@ class Server:
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
         control, *listening = self._sockets
-        # asyncio accepts up to `backlog` connections in a row, and logs as many failures when file descriptors run out.
+        # asyncio accepts up to `backlog` connections at once, and logs as many failures when file descriptors run out.
         self._servers.append(await asyncio.start_unix_server(self._send_status, sock=control, backlog=1))
         for endpoint, listening_socket in zip(self._endpoints, listening):
             self._live.append(set())
@@ -140,8 +140,8 @@ class Server:
         return kept
 
     async def drain(self) -> int:
-        """Begin no more pulls, and wait until those in flight have ended, at most for the setting `drain`. Returns the number of
-        pulls still in flight."""
+        """Begin no more pulls, and wait until those in flight have ended, at most for the setting `drain` (seconds). Returns the
+        number of pulls still in flight."""
         self._pulls.refuse()
         for endpoint in self._endpoints:
             endpoint.draining = True
@@ -158,7 +158,7 @@ class Server:
         return left
 
     def status(self) -> dict[str, Any]:
-        """What `ballast-pull-proxy status` shows, as JSON data."""
+        """The data that `ballast-pull-proxy status` shows, for JSON."""
         now = self._pulls.snapshot()
         return {
             "config": self._config,
@@ -170,7 +170,7 @@ class Server:
             "present": self._settings.present,
             "connections": len(self._connections),
             "listeners": [asdict(listener) for listener in self._settings.listeners],
-            "settings": asdict(self._settings),  # all that is in effect: a deployment compares it with its file
+            "settings": asdict(self._settings),  # all settings in effect, which a deployment compares with its file
             "in_flight": [_pull(state) for state in now.in_flight],
             "queued": [_pull(state) for state in now.queued],
         }
@@ -197,7 +197,7 @@ class Server:
             self._log.event("fault", what=context.get("message", ""), error=repr(error) if error else "")
 
     async def _close(self) -> None:
-        """Close all that exists. May be called twice, and after a failed start."""
+        """Close everything. May be called twice, and after a failed start."""
         unlink_own(self._sockets)
         for server in self._servers:
             server.close()
@@ -211,7 +211,7 @@ class Server:
 
 
 def _pull(state: PullState) -> dict[str, Any]:
-    """A pull without its credentials, not even as a digest."""
+    """A pull as data, without its credentials, not even their digest."""
     request = state.request
     return {
         "listener": request.listener,

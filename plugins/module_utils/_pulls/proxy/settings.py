@@ -16,13 +16,13 @@ from ..._agent.settings import duration, metrics_address, parse_file, section, s
 from ..._core.text.decode import Parsers, Reader, Required, Wrong, boolean, choice, matching, whole
 from .messages import AGENT
 
+RESTART_KEYS = ("listeners", "metrics")  # settings that a reload cannot change
 # The value of system-node-critical, the highest that a pod can have: k8s.io/kubernetes/pkg/apis/scheduling.
-RESTART_KEYS = ("listeners", "metrics")  # of settings that a reload cannot change
 _HIGHEST_POD_PRIORITY = 2000001000
 _SOCKET_PATH_MOST = 107  # bytes: sun_path of sockaddr_un less its closing NUL, unix(7)
 
 _URL = "unix://"
-# What a path may hold in a URI (RFC 3986, pchar) less the percent sign: gRPC reads `unix:PATH` as a URI.
+# Characters of a path in a URI (RFC 3986, pchar) without the percent sign: gRPC reads `unix:PATH` as a URI.
 _PATH = re.compile(r"(/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)  # a DNS label
