@@ -179,9 +179,8 @@ class BalloonEngine(BaseEngine[BalloonsRequest, BalloonsState, BalloonsPlan]):
 
     def report(self, ctx: Context[BalloonsRequest]) -> dict[str, object]:
         desired = ctx.desired
-        node_targets = (
-            self._targets if desired.state == PRESENT else {}
-        )  # otherwise what is left of the targets on Nodes
+        # For another state the table shows the targets that are left on Nodes.
+        node_targets = self._targets if desired.state == PRESENT else {}
         desired = self._locate(desired, api_of(desired, ctx.host))
         fleet = self._verified or read(desired, ctx.host)
         return report_fleet(fleet, node_targets, self._outcomes, tuple(self._targets))

@@ -25,9 +25,7 @@ NEVER_PREEMPT, NODE_CRITICAL = "never-preempt", "node-critical"
 TIMEOUT_MOST = 3600.0  # seconds
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}", re.ASCII)
-_NAME = re.compile(
-    r"(?!system-)[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", re.ASCII
-)  # part of label keys, which have at most 63 characters
+_NAME = re.compile(r"(?!system-)[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", re.ASCII)  # part of label keys (63 characters)
 _SHARE = re.compile(r"(\d{1,9}/\d{1,9}|\d(\.\d{1,9})?)", re.ASCII)
 _CGROUP = re.compile(r"(?!.*\.slice$)[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}", re.ASCII)
 _SOCKET = re.compile(r"/[\x21-\x7e]{1,106}", re.ASCII)  # sun_path of sockaddr_un holds 107 bytes and a NUL, unix(7)

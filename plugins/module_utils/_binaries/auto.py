@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where each family of binaries comes from when nobody says: from the cache, else from the release site, else from Go modules.
+"""Chooses the source of each family of binaries: the cache, else the release site, else Go modules.
 
-The cache is looked at first, so a host that has its binaries asks no site. A site that is not reached costs seconds, once for all
-families that it has. That a file is there is all that is asked: a download with another checksum is an error later, and never a
-reason to build instead.
+The cache comes first, so a host that has its binaries contacts no site. An unreachable site costs some seconds, once for all of
+its families. Only the existence of a file is tested: a download with a wrong checksum is an error later, and never a reason to
+build instead.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ CACHED, REACHED, UNRELEASED, MISSING, UNREACHED, ASKED_FOR = (
     "asked for",
 )
 _CONNECT_SECONDS, _ANSWER_SECONDS = 3, 8
-_NO_SITE = 0  # in the place of a status of HTTP
+_NO_SITE = 0  # in place of an HTTP status
 _PAGE = r"^content-type: *text/html\b"
-# Seconds of a cold build on two processors, where this host has built none (docs/binaries.md).
+# Seconds of a cold build on two processors, used until this host has built the family (docs/binaries.md).
 _COLD_SECONDS = {"kubernetes": 400, "containerd": 60, "coredns": 200, "metallb": 200}
 _COLD_SECONDS_OF_OTHERS = 60
 
 
 @dataclass(frozen=True)
 class Choice:
-    """`source` is GO or RELEASE. `size` in bytes of what is downloaded, 0 where it is not known; `seconds` of a build."""
+    """`source` is GO or RELEASE. `size` is the download in bytes, 0 if unknown; `seconds` the duration of a build."""
 
     family: str
     version: str
@@ -54,7 +54,7 @@ class Choice:
     reason: str
     size: int = 0
     seconds: float = 0.0
-    measured: bool = False  # whether `seconds` is of this host
+    measured: bool = False  # whether `seconds` was measured on this host
     site: str = ""  # name of the host that has the release, which may be a mirror
 
     @property
@@ -65,7 +65,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Places:
-    """What the role kubernetes_binaries is given."""
+    """Options of the role kubernetes_binaries."""
 
     cache_dir: str
     toolchain_dir: str
@@ -74,7 +74,7 @@ class Places:
 
 
 class Chooser:
-    """Of one run: each site is asked whether it answers once."""
+    """For one run: each site is tested once."""
 
     def __init__(self, host: Host, places: Places, environment: Mapping[str, str]) -> None:
         self._host = host
@@ -85,7 +85,7 @@ class Chooser:
         self._toolchains: dict[tuple[bytes, ...], Optional[golang.Toolchain]] = {}
 
     def choose(self, name: str, kubernetes: str, *, source: str = "") -> Choice:
-        """`source` is given where it was decided before; else what the cache has is taken, a build of Go first."""
+        """`source` is an earlier decision. Without it the cache decides, with a Go build before a release."""
         family = FAMILIES[name]
         choice = Choice(name, family.version_with(kubernetes), source or GO, ASKED_FOR)
         for possible in [source] if source else [GO, RELEASE]:
@@ -116,7 +116,7 @@ class Chooser:
         return release_base(family, self._places.release_urls)
 
     def _is_cached(self, family: Family, version: str, source: str) -> bool:
-        """By names and recipes. Contents are compared when the binaries are provided."""
+        """Judged by names and recipes. Contents are compared when the binaries are provided."""
         names = _program_names(family, source)
         possible = [
             manifest.recipe
@@ -126,7 +126,7 @@ class Chooser:
         return bool(possible) and self._recipe(family, version, source) in possible
 
     def _recipe(self, family: Family, version: str, source: str) -> Optional[dict[str, Value]]:
-        """By which they would be made now: another Go builds all again, and from another mirror all is downloaded again."""
+        """The recipe of binaries made now: another Go version rebuilds everything, and another mirror downloads everything again."""
         if source == RELEASE:
             return release_recipe(version, self._base(family))
         root = self._places.toolchain_dir
@@ -137,7 +137,7 @@ class Chooser:
         return go_recipe(self._host, family, version, pinned, toolchain, root=root)
 
     def _toolchain(self, pinned: Pinned) -> Optional[golang.Toolchain]:
-        """None where there is no Go, or none that builds these modules. Modules that ask for one version of Go have one toolchain."""
+        """None without Go, or with none that can build these modules. Modules that require the same Go version share a toolchain."""
         lines = tuple(re.findall(rb"^(?:go|toolchain) .*$", pinned.module, re.MULTILINE))
         if lines not in self._toolchains:
             self._toolchains[lines] = None
@@ -154,14 +154,14 @@ class Chooser:
             if re.match(re.escape(family.name) + r"-\d", build):
                 try:
                     manifest = read_manifest(self._host, os.path.join(self._places.cache_dir, build))
-                except BallastError:  # the run that needs it says what is damaged
+                except BallastError:  # the run that needs this build reports the damage
                     continue
                 if manifest is not None and manifest.recipe.get("source") == source:
                     manifests.append(manifest)
         return manifests
 
     def _with_seconds(self, choice: Choice) -> Choice:
-        """How long a build of this family took here, in whatever version; the longest, as Go's own cache may be cold."""
+        """How long a build of this family took here, of any version; the longest one, as Go's own cache may be cold."""
         family = FAMILIES[choice.family]
         spent = [
             sum(float(program.seconds) for program in manifest.programs.values())
@@ -177,12 +177,12 @@ def _as_release(choice: Choice, size: int, base: str) -> Choice:
 
 
 def _host_name(url: str) -> str:
-    """Without a password, which the address of a mirror may have."""
+    """The host in an address, without the password that a mirror's address may have."""
     return urlsplit(url).hostname or ""
 
 
 def _program_names(family: Family, source: str) -> set[str]:
-    """Those that a request for the family alone provides."""
+    """Binaries that a request for the whole family provides."""
     return {part.name for part in family.components if not part.optional and (part.released or source == GO)}
 
 
@@ -194,7 +194,7 @@ def release_files(family: Family, version: str, base: str) -> list[str]:
 
 
 def probe(host: Host, url: str, environment: Mapping[str, str]) -> tuple[int, int]:
-    """Status and length of a file, by its head alone; (0, 0) where no site answers within seconds."""
+    """HTTP status and length of a file, from a HEAD request; (0, 0) when no site answers within seconds."""
     schemes = "=http,https" if url.startswith("http://") else "=https"
     argv = [
         "curl",
@@ -211,20 +211,20 @@ def probe(host: Host, url: str, environment: Mapping[str, str]) -> tuple[int, in
     argv += ["--connect-timeout", str(_CONNECT_SECONDS), "--max-time", str(_ANSWER_SECONDS), "--config", "-"]
     try:
         done = host.run(argv, timeout=_ANSWER_SECONDS + 5, stdin=setting("url", url), env=environment, check=False)
-    except HostError:  # no curl: then nothing can be downloaded
+    except HostError:  # curl is missing, so nothing can be downloaded
         return _NO_SITE, 0
     heads = re.split(r"^HTTP/", done.stdout, flags=re.MULTILINE)[1:]
     status = re.match(r"[\d.]+ (\d{3})\b", heads[-1]) if heads and done.status == 0 else None
     if status is None:
         return _NO_SITE, 0
     if status[1].startswith("2") and re.search(_PAGE, heads[-1], flags=re.MULTILINE | re.IGNORECASE):
-        return _NO_SITE, 0  # of what stands before the site: a portal that wants a password, a proxy
+        return _NO_SITE, 0  # not from the site: a portal that wants a password, or a proxy
     length = re.search(r"^content-length: *(\d{1,12})\s*$", heads[-1], flags=re.MULTILINE | re.IGNORECASE)
     return int(status[1]), int(length[1]) if length else 0
 
 
 def describe(choices: Iterable[Choice]) -> list[str]:
-    """What will be downloaded and what built, for people; empty where the cache has everything."""
+    """Texts about what will be downloaded and built; empty when the cache has everything."""
     made = [choice for choice in choices if choice.is_made]
     downloads = [choice for choice in made if choice.source == RELEASE]
     builds = [choice for choice in made if choice.source == GO]
@@ -250,7 +250,7 @@ def _describe_build(choice: Choice) -> str:
 
 
 def _describe_reasons(builds: Iterable[Choice]) -> str:
-    """Why they are not downloaded, each reason once."""
+    """Why the families are not downloaded, each reason once."""
     families: dict[str, list[str]] = {}
     for choice in builds:
         if choice.reason != ASKED_FOR:

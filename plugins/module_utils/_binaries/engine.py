@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Binaries as resources: a cache of builds, and a set of links that names exactly the ones asked for.
+"""Binaries as resources: a cache of builds, and a directory of links to exactly the requested binaries.
 
     CACHE/kubernetes-1.37.1-4f0c.../kubelet       a binary, recorded in manifest.json beside it
     CACHE/kubernetes-1.37.1-4f0c.../proof.json    its API servers ran and served
-    CACHE/sets/91ab.../kubelet -> the binary     what services refer to
-    CACHE/work/                                   of the current run
+    CACHE/sets/91ab.../kubelet -> the binary     the path that services use
+    CACHE/work/                                   of the present run
 
-The cache keeps the binaries of other requests: two labs may use two versions. Only `state: absent` removes, and it removes everything.
+The cache keeps binaries of other requests: two labs may use two versions. Only `state: absent` removes, and it removes everything.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ PROOF = "binaries-proof"
 SET = "binaries-set"
 
 _API_SERVERS = ("generic-apiserver", "hyper-mini", "kube-apiserver")
-_RESULT_BYTES = 2**30  # all binaries of one request, with room for the one that is staged
+_RESULT_BYTES = 2**30  # all binaries of one request, with some margin
 
 
 class ProgramKind:
     """Target: the file. Value: its recipe, or `{damaged: ...}`."""
 
     def __init__(self) -> None:
-        self._maker: Optional[Maker] = None  # of this run: its downloads serve the next binaries
+        self._maker: Optional[Maker] = None  # of the present run, whose downloads serve its next binaries too
         self.hashed = Hashed()
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         return read_program(ctx.host, target, self.hashed)
 
     def write(self, ctx: Context[BinariesRequest], target: str, after: Value, before: Value) -> None:
-        # The plan was made before we held the lock: another run may have made the binary since.
+        # The plan was made before this run had the lock: another run may have made the binary since.
         if read_program(ctx.host, target) != after:
             if self._maker is None or self._maker.desired is not ctx.desired:
                 self._maker = Maker(ctx.desired, ctx.progress)
@@ -63,7 +63,7 @@ class ProgramKind:
 
 
 class ProofKind:
-    """Target: `proof.json` of a build. Value: what its API servers answered, valid only for the files that were run."""
+    """Target: `proof.json` of a build. Value: what its API servers answered; only valid for the files that were run."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         data = ctx.host.read(target)
@@ -78,7 +78,7 @@ class ProofKind:
         sums = _sums(host, build)
         servers = {name: os.path.join(build, name) for name in sums}
         work = os.path.join(maker.work, "smoke")
-        maker.clear(host)  # files of a killed run, whose etcd may hold them until timeout(1) ends it
+        maker.clear(host)  # leftovers of a killed run, whose etcd may keep them open until timeout(1) ends it
         try:
             smoke(host, ctx.progress, etcd=ctx.desired.paths["etcd"], servers=servers, work=work)
         finally:
@@ -91,7 +91,7 @@ class ProofKind:
 
 
 class SetKind:
-    """Target: a directory. Value: its links with the binaries they lead to."""
+    """Target: a directory. Value: its links, with their targets."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         if ctx.host.stat(target) is None:
@@ -112,7 +112,7 @@ class SetKind:
 
 
 def _sums(host: Host, build: str) -> dict[str, Value]:
-    """The recorded SHA-256 of the API servers that lie in a build. A missing binary has none."""
+    """The recorded SHA-256 of the API servers in a build. Missing ones are omitted."""
     manifest = read_manifest(host, build)
     programs = manifest.programs if manifest else {}
     there = [name for name in _API_SERVERS if name in programs and host.stat(os.path.join(build, name))]
@@ -134,7 +134,7 @@ class BinariesEngine(ResourceEngine[BinariesRequest]):
         return [*made, *proofs, _set(desired)]
 
     def read_recorded(self, ctx: Context[BinariesRequest]) -> tuple[Recorded, ...]:
-        """Only the binaries that the request names: the rest of the cache belongs to other requests and is not hashed."""
+        """Only the binaries in the request: the rest of the cache belongs to other requests and is not hashed."""
         recorded = super().read_recorded(ctx)
         if not ctx.desired.present:
             return recorded
@@ -234,7 +234,7 @@ def _program(desired: BinariesRequest, build: Build, name: str) -> Resource:
 
 
 def _is_provable(desired: BinariesRequest, build: Build) -> bool:
-    """Only our own builds are tried, and a trial needs an etcd."""
+    """Only our own builds are tested, and a test needs an etcd."""
     return build.source == GO and "etcd" in desired.paths and any(name in _API_SERVERS for name in build.programs)
 
 
@@ -250,7 +250,7 @@ def _set(desired: BinariesRequest) -> Resource:
 
 
 def _damage(value: Value) -> str:
-    """How a binary differs from its manifest, or ""."""
+    """How a binary differs from its manifest; "" if it does not."""
     return str(value.get("damaged", "")) if isinstance(value, Mapping) else ""
 
 

@@ -1,13 +1,13 @@
 # Copyright (c) 2026, ballast.kube contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table of what can be provided: families of binaries, and what is special about each.
+"""The table of families: the binaries that can be provided, and the particulars of each family.
 
-A family is one Go module and the binaries that are built from it together. Each family has a Go module of its own under
-`files/toolchain/FAMILY/VERSION`, so that the dependencies of one never raise those of another: a newer `kube-openapi`, pulled in by
-an unrelated tool, is known to break the OpenAPI documents of an API server that still builds and starts.
+A family is one Go module and the binaries that are built from it together. Each family has a Go module of its own in
+`files/toolchain/FAMILY/VERSION`, so that dependencies of one family never raise those of another: a newer `kube-openapi`, pulled in
+by an unrelated tool, is known to break the OpenAPI documents of an API server that still builds and starts.
 
-This module imports nothing of the project, so that `scripts/toolchain.py` reads the same table.
+This module imports nothing of the project, as `scripts/toolchain.py` reads it too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 VERSION = re.compile(r"\d+\.\d+\.\d+")
-DEFAULT_KUBERNETES = "1.37.2"  # decided here; a test compares what roles, modules and pages say of it
+DEFAULT_KUBERNETES = "1.37.2"  # decided here; a test compares it with roles, modules and pages
 
 
 def version_key(version: str) -> tuple[int, ...]:
@@ -27,14 +27,14 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def staging_version(kubernetes: str) -> str:
-    """That of the libraries which Kubernetes publishes with 1.M.P: 0.M.P."""
+    """The version 0.M.P of the libraries that Kubernetes publishes with its version 1.M.P."""
     return "0." + kubernetes.partition(".")[2]
 
 
 @dataclass(frozen=True)
 class Component:
-    """One binary. `package` is its Go package; `version_args` make it print its version, empty when it has no such command.
-    `test`: it is what `go test -c` makes of the package."""
+    """One binary. `package` is its Go package. `version_args` make it print its version; empty when it cannot. `test`: it is built by
+    `go test -c`."""
 
     name: str
     package: str
@@ -46,9 +46,9 @@ class Component:
 
 @dataclass(frozen=True)
 class Release:
-    """Where upstream publishes a family. `url` is one file per component, or one archive when `archive` is set.
+    """Where upstream publishes a family. `url` has one file per component, or an archive when `archive` is set.
 
-    Fields of the texts: base, version, arch, name. `checksum` names a file that holds the SHA-256 alone or as lines "hash  name".
+    Fields of the texts: base, version, arch, name. `checksum` names a file with the SHA-256 alone, or with lines "hash  name".
     `member` is the path of a component inside the archive.
     """
 
@@ -63,7 +63,7 @@ class Release:
             raise ValueError("an archive has members, and only an archive has")
 
 
-NOWHERE = Release(base="", url="", checksum="")  # of a family without upstream releases
+NOWHERE = Release(base="", url="", checksum="")  # for families without upstream releases
 
 
 @dataclass(frozen=True)
@@ -74,23 +74,23 @@ class Family:
     module: str
     components: tuple[Component, ...]
     release: Release
-    default_version: str  # with the default version of Kubernetes
-    build_bytes: int  # free disk space that a cold build needs, the Go build cache included
-    follows: bool = False  # its version is that of Kubernetes
-    # Its version with a Kubernetes older than a minor version such as "1.37".
+    default_version: str  # for the default version of Kubernetes
+    build_bytes: int  # free disk space for a cold build, including the Go build cache
+    follows: bool = False  # whether its version is Kubernetes' version
+    # Its versions with Kubernetes older than a minor version such as "1.37".
     before: Mapping[str, str] = field(default_factory=dict)
-    optional: bool = False  # provided only when it is named
-    command: str = ""  # the import path of our own command, whose source is in FAMILY/command beside the pinned modules
-    # The families whose modules are built into its binaries, with their versions by the minor version of Kubernetes; for one that is not
-    # here, as they are apart.
+    optional: bool = False  # only provided when named
+    command: str = ""  # import path of our own command, whose source is in FAMILY/command beside the pinned modules
+    # Families whose modules are built into its binaries, with versions by minor version of Kubernetes; for a missing minor version, the
+    # version that goes with Kubernetes.
     embeds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     stamps: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
-    staging: str = ""  # the prefix of the replacements in the module's own go.mod that a consumer has to repeat
-    # Where it asks for older libraries than Kubernetes does, of its own version or else the default one, it is built with those of
-    # Kubernetes, and with its tags, so that they are compiled once for both.
+    staging: str = ""  # prefix of the replacements in the module's own go.mod that a consumer must repeat
+    # Whether it is built with the libraries and tags of Kubernetes (its own version, else the default one) where it requires older
+    # libraries, so that they are compiled once for both.
     shares_libraries: bool = False
-    shows: str = "{version}"  # what the version output of a stamped binary must hold
+    shows: str = "{version}"  # what the version output of a stamped binary must contain
 
     def __post_init__(self) -> None:
         names = [component.name for component in self.components]
@@ -98,7 +98,7 @@ class Family:
             raise ValueError(f"family {self.name} names a component twice")
 
     def version_with(self, kubernetes: str) -> str:
-        """The version that goes with a version of Kubernetes, unless another one is asked for."""
+        """The version that goes with a version of Kubernetes, unless the user requests another."""
         if self.follows:
             return kubernetes
         older = [
@@ -109,7 +109,7 @@ class Family:
         return self.before[min(older, key=version_key)] if older else self.default_version
 
     def embedded_versions(self, version: str) -> dict[str, str]:
-        """The modules that are built in, with their versions."""
+        """The embedded modules with their versions."""
         minor = version.rpartition(".")[0]
         return {
             FAMILIES[name].module: pinned.get(minor) or FAMILIES[name].version_with(version)
@@ -134,14 +134,14 @@ def _fill(text: str, version: str) -> str:
 
 
 def _kubernetes_stamps() -> dict[str, str]:
-    # Both packages are read: component-base answers /version and --version, client-go names the user agent.
-    # "+lab" is valid semantic versioning and says that this is no official build.
+    # Both packages are used: component-base answers /version and --version, client-go names the user agent.
+    # "+lab" is valid semantic versioning and marks an unofficial build.
     values = {
         "gitVersion": "v{version}+lab",
         "gitMajor": "{major}",
         "gitMinor": "{minor}",
         "gitTreeState": "clean",
-        # A real date would make each build differ; the epoch is parsed by everything that reads the field.
+        # A real date would make each build differ. All readers of the field can parse the epoch.
         "buildDate": "1970-01-01T00:00:00Z",
     }
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
@@ -158,7 +158,7 @@ _KUBERNETES_RELEASE = Release(
     url="{base}/release/v{version}/bin/linux/{arch}/{name}",
     checksum="{base}/release/v{version}/bin/linux/{arch}/{name}.sha256",
 )
-# What all families of Kubernetes' own module have.
+# Common to all families of Kubernetes' own module.
 _OF_KUBERNETES: Mapping[str, Any] = {
     "module": "k8s.io/kubernetes",
     "default_version": DEFAULT_KUBERNETES,
@@ -182,7 +182,7 @@ FAMILIES: Mapping[str, Family] = {
                 Component(
                     name="kubectl", package="k8s.io/kubernetes/cmd/kubectl", version_args=("version", "--client")
                 ),
-                # KEP-4080's sample: an API server without pods and nodes. Upstream builds it for its tests only.
+                # KEP-4080's sample: an API server without pods and nodes. Upstream only builds it for its tests.
                 Component(
                     name="generic-apiserver",
                     package="k8s.io/kubernetes/pkg/controlplane/apiserver/samples/generic",
@@ -196,7 +196,7 @@ FAMILIES: Mapping[str, Family] = {
             tags=_KUBERNETES_TAGS,
             **_OF_KUBERNETES,
         ),
-        # Of a family of its own, so that those who need none of it build none of it.
+        # A separate family, so that users who do not need it do not build it.
         Family(
             name="kubeadm",
             components=(
@@ -265,7 +265,7 @@ FAMILIES: Mapping[str, Family] = {
             build_bytes=_GIB,
             optional=True,
         ),
-        # What kubeadm deploys for the names of Services.
+        # The DNS server that kubeadm deploys.
         Family(
             name="coredns",
             module="github.com/coredns/coredns",
@@ -283,7 +283,7 @@ FAMILIES: Mapping[str, Family] = {
             tags=_KUBERNETES_TAGS,
             shares_libraries=True,
         ),
-        # Binaries of a lab's add-ons. No release site has them as binaries.
+        # Binaries of a lab's add-ons. No release site offers them as binaries.
         Family(
             name="local-path-provisioner",
             module="github.com/rancher/local-path-provisioner",
@@ -356,8 +356,9 @@ FAMILIES: Mapping[str, Family] = {
             build_bytes=4 * _GIB,
             optional=True,
             command="ballast.example/command/hyper-mini",
-            # The newest of the etcd that runs apart which asks for no library newer than Kubernetes does: with a newer one Kubernetes' code
-            # would run on libraries that upstream did not test with it, and all of it would be compiled a second time.
+            # The newest version of the separately run etcd that requires no library newer than Kubernetes does. With a newer one
+            # Kubernetes' code would run with libraries that upstream did not test with it, and all of it would be compiled a second
+            # time.
             embeds={"etcd": {"1.37": "3.7.1"}},
             # Files of the command may be for one minor version of Kubernetes.
             tags=(*_KUBERNETES_TAGS, "kubernetes_{major}_{minor}"),
@@ -367,8 +368,8 @@ FAMILIES: Mapping[str, Family] = {
             name="etcd",
             module="go.etcd.io/etcd/server/v3",
             default_version="3.7.3",
-            # As upstream pairs them. Data that a newer etcd had open is refused by an older one, so the etcd inside of hyper-mini, whose
-            # version Kubernetes' own client library decides, has to be of the minor version that runs apart.
+            # As upstream pairs them. An older etcd refuses data that a newer one has opened, so the etcd inside hyper-mini, whose version
+            # Kubernetes' own client library decides, must have the minor version of the separate etcd.
             before={"1.37": "3.6.14"},
             components=(
                 Component(name="etcd", package="go.etcd.io/etcd/server/v3"),
@@ -446,7 +447,7 @@ FAMILIES: Mapping[str, Family] = {
     )
 }
 
-# The binaries by name; a name belongs to one family.
+# Families by the name of a binary; each name belongs to one family.
 COMPONENTS: Mapping[str, Family] = {
     component.name: family for family in FAMILIES.values() for component in family.components
 }

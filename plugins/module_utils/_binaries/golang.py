@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The Go command: finding it, its version, and building a binary from a pinned module."""
+"""The go command: finds it and its version, and builds a binary from a pinned module."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from .._core.text.json_text import parse_json
 from .families import Component, Family
 from .messages import MESSAGES
 
-# The operator decides where modules come from and where Go keeps them. We decide the content of a binary, so GOFLAGS, GOEXPERIMENT,
-# GOAMD64 and the like are not passed on.
+# The operator decides where modules come from and where Go keeps them. This module decides the content of a binary, so GOFLAGS,
+# GOEXPERIMENT, GOAMD64 and the like are not passed on.
 _PASSED = (
     "GOCACHE", "GOENV", "GOINSECURE", "GOMAXPROCS", "GOMODCACHE", "GONOPROXY", "GONOSUMDB", "GOPATH", "GOPRIVATE", "GOPROXY",
     "GOSUMDB", "GOTMPDIR", "GOTOOLCHAIN", "HOME", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR",
     "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "http_proxy", "https_proxy", "no_proxy",
 )  # fmt: skip
 _SET = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOOS": "linux", "GOWORK": "off"}
-# Compiler and linker run briefly, so they collect garbage only when memory gets scarce. This saves a tenth of the work of building a small
-# binary (measured) and does not change the binary.
+# Compiler and linker run briefly, so they collect garbage only when memory becomes scarce. This saves a tenth of the work of building
+# a small binary (measured) and does not change the binary.
 _COMPILE_WITH = {"GOGC": "off", "GOMEMLIMIT": "2GiB"}
 
 _BUILD_SECONDS = 3600  # the largest binary takes 6 minutes on two cores with nothing cached
@@ -44,13 +44,13 @@ class Toolchain:
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables a go command gets from ours; HOME is needed for its caches."""
+    """The variables that a go command gets from our environment; its caches need HOME."""
     passed = {name: environ[name] for name in _PASSED if name in environ}
     return {"HOME": os.path.expanduser("~"), **passed, **_SET, **_COMPILE_WITH}
 
 
 def find(host: Host, *, go: str, search: str) -> str:
-    """The path of the go command, or an empty text. `search` is a PATH; sudo's often lacks the directory of Go's own installer."""
+    """The path of the go command; "" when there is none. `search` is a PATH; that of sudo often lacks the directory of Go's installer."""
     if os.path.isabs(go):
         return go if host.stat(go) else ""
     for directory in [*search.split(":"), "/usr/local/go/bin", "/usr/lib/go/bin"]:
@@ -72,13 +72,13 @@ def describe(host: Host, go: str, *, folder: str, environment: Mapping[str, str]
 
 
 def least_version(module: str) -> str:
-    """The version in the go line of a go.mod: "1.26.8"."""
+    """The version in the go line of a go.mod, such as "1.26.8"; "1.0" without one."""
     match = re.search(r"^go (\S+)$", module, re.MULTILINE)
     return match[1] if match else "1.0"
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """go1.26.8, 1.26 and go1.27rc1 as numbers that compare; a missing patch number is 0, a release candidate counts as its release."""
+    """go1.26.8, 1.26 or go1.27rc1 as comparable numbers; a missing patch number is 0, a release candidate counts as its release."""
     match = re.match(r"(?:go)?(\d+)\.(\d+)(?:\.(\d+))?", version)
     return tuple(int(part or 0) for part in match.groups()) if match else (0, 0, 0)
 
@@ -90,7 +90,7 @@ def architecture() -> str:
 
 
 def flags(family: Family, version: str) -> list[Value]:
-    """Flags for stripped binaries without paths or times: equal inputs give equal files."""
+    """Flags for stripped binaries without paths and times: equal inputs give equal files."""
     tags = [f"-tags={family.tags_of(version)}"] if family.tags else []
     linker = " ".join(["-s", "-w", *family.stamp_flags(version)])
     return ["-trimpath", "-buildvcs=false", "-mod=readonly", "-gcflags=all=-dwarf=false", *tags, f"-ldflags={linker}"]
@@ -109,7 +109,7 @@ def source_digest(host: Host, folder: str) -> str:
 def fetch(
     host: Host, go: str, *, folder: str, component: Component, version: str, environment: Mapping[str, str]
 ) -> None:
-    """Fetch the modules that a binary needs, checked against go.sum. A separate step, so that each failure has its own remedy."""
+    """Fetch the modules that a binary needs, verified by go.sum. A separate step, so that each failure has its own remedy."""
     name, tests = component.name, ["-test"] if component.test else []
     argv = [go, "list", "-deps", *tests, "-mod=readonly", "-f", "{{.ImportPath}}", component.package]
     try:

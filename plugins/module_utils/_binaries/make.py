@@ -22,13 +22,13 @@ from .messages import MESSAGES
 from .release import Downloads
 from .request import GO, RELEASE, BinariesRequest, Build
 
-_REPORT_EVERY = 5.0  # seconds between two signs of life of a build
+_REPORT_EVERY = 5.0  # seconds between two progress reports of a build
 _VERSION_SECONDS = 20
 _VERSION = re.compile(r"v?\d+\.\d+\.\d+[-+.\w]*")
 
 
 class Maker:
-    """The work of one run. Called with the engine's lock held, so it may use the cache's work directory."""
+    """Makes the binaries of one run. The caller holds the engine's lock, so it may use the cache's work directory."""
 
     def __init__(self, desired: BinariesRequest, progress: Progress) -> None:
         self.desired = desired
@@ -47,13 +47,13 @@ class Maker:
             self._stage(host, build, name, to=staged, activity=activity)
         version = self._version(host, build, name, staged)
         data = host.read(staged, limit=PROGRAM_LIMIT) or b""
-        self.clear(host)  # before the binary is recorded: no later run would clear it
+        self.clear(host)  # before the binary is recorded, as no later run would remove them
         seconds = host.monotonic() - start
         program = add_program(host, path, data, recipe=build.recipe, version=version, seconds=seconds)
         self.progress.done(name, f"{version}, {program.size / 2**20:.0f} MiB, {seconds:.1f} s")
 
     def clear(self, host: Host) -> None:
-        """Remove unfinished files of this run, or of a killed one before it."""
+        """Remove unfinished files of this run, or of an earlier killed one."""
         host.remove_tree(self.work)
 
     def _stage(self, host: Host, build: Build, name: str, *, to: str, activity: _Activity) -> None:
@@ -97,8 +97,8 @@ class Maker:
         )
 
     def _version(self, host: Host, build: Build, name: str, staged: str) -> str:
-        """The version that the binary reports. It must be the requested one; source path requests none. Of one that reports
-        none, that of the sources."""
+        """The version that the binary reports, which must be the requested one; with source path none is requested. The version of the
+        sources for a binary that reports none."""
         arguments = build.family.component(name).version_args
         if not arguments:
             return build.version if build.source == GO else "unknown"
@@ -106,7 +106,7 @@ class Maker:
         needs = build.family.shows.format(version=build.version) if build.source == GO else build.version
         try:
             done = host.run(argv, timeout=_VERSION_SECONDS)
-        except HostError as error:  # it failed, or it is built for another architecture
+        except HostError as error:  # it failed, or was built for another architecture
             raise MESSAGES.error("binaries-version-output", found=error.found, name=name, needs=needs) from error
         output = done.stdout + done.stderr  # the CNI plugins use stderr
         if needs not in output:

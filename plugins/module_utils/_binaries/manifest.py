@@ -4,9 +4,9 @@
 
 """The manifest of a build: its recipe, and each binary with its SHA-256.
 
-`read_program` hashes the whole content: all binaries (0.6 GB) take half a second with SHA instructions and two seconds without. `Hashed` spares
-that where the kernel says that a file was not changed since it was hashed. This does not show a block that the disk corrupted, so it
-holds for a day. A copied or restored cache has new files, which are hashed.
+`read_program` hashes the whole content: all binaries (0.6 GB) take half a second with SHA instructions and two seconds without.
+`Hashed` avoids that if the kernel reports that a file was not changed since it was hashed. This does not reveal a block that the
+disk corrupted, so it is valid for a day. A copied or restored cache has new files, which are hashed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _TICK_SECONDS = 2
 class Program:
     sha256: str
     size: int
-    version: str  # as the binary reports it: "v1.37.1+lab"
-    seconds: str  # that it took to make, with one decimal
+    version: str  # as reported by the binary: "v1.37.1+lab"
+    seconds: str  # how long it took to make, with one decimal
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def manifest_path(directory: str) -> str:
 
 
 def read_manifest(host: Host, directory: str) -> Optional[Manifest]:
-    """None for a build whose first binary is not finished."""
+    """None for a build without a finished binary."""
     path = manifest_path(directory)
     data = host.read(path)
     if data is None:
@@ -76,13 +76,13 @@ def write_manifest(host: Host, directory: str, manifest: Manifest) -> None:
 
 
 class Hashed:
-    """The SHA-256 of binaries that were hashed before, `hashed.json` beside the manifest. What a run hashes is kept by `keep`."""
+    """SHA-256 of binaries from earlier runs, in `hashed.json` beside the manifest. `keep` saves what this run has hashed."""
 
     def __init__(self) -> None:
         self._new: dict[str, dict[str, Value]] = {}  # by path
 
     def sha256(self, host: Host, path: str) -> Optional[str]:
-        """None where the file does not exist."""
+        """None when the file does not exist."""
         stat = host.stat(path)
         version = "" if stat is None or stat.kind != "file" else stat.version
         directory, name = os.path.split(path)
@@ -90,7 +90,7 @@ class Hashed:
         if version and isinstance(row, Mapping) and row.get("version") == version and _is_recent(host, row.get("at")):
             return str(row.get("sha256"))
         sha256 = file_sha256(host, path)
-        # Of a file that was written just now, a second change within one tick of the kernel's clock would not show.
+        # After a recent write, a second change within one tick of the kernel's clock would be invisible, so it is not kept.
         if stat is not None and version and sha256 is not None and host.now() - stat.mtime > _TICK_SECONDS:
             self._new[path] = {"version": version, "sha256": sha256, "at": int(host.now())}
         return sha256
@@ -105,7 +105,7 @@ class Hashed:
             kept = {name: row for name, row in rows.items() if name in manifest.programs}
             added = {name: new[path] for name in manifest.programs if (path := os.path.join(directory, name)) in new}
             text = json.dumps({**kept, **added}, indent=2, sort_keys=True) + "\n"
-            with suppress(HostError):  # on a full disk: the next run hashes again
+            with suppress(HostError):  # for example a full disk: the next run hashes again
                 host.write(_hashed_path(directory), text.encode())
 
 

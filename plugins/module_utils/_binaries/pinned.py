@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""SHA-256 of releases, so that a release site does not vouch alone for its own files.
+"""Pinned SHA-256 of releases, so that a release site alone does not vouch for its files.
 
-A row is (a family whose release is an archive, or else a binary; version; architecture). Nothing is pinned that was not
-compared with at least three projects that pin it independently. Other files are compared with the checksum file of the
-release site. The option `checksums` overrides both.
+A row is (a family whose release is an archive, else a binary; version; architecture). A value is only pinned after it was
+compared with at least three projects that pin it independently. Other files are compared with the release site's checksum
+file. The option `checksums` overrides both.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Binaries from upstream's release pages: downloaded by curl, and verified before use."""
+"""Binaries from upstream's release sites: downloaded with curl, and verified before use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FILE_LIMIT = 512 * 2**20  # bytes; the largest files today are below 100 MiB
 _CHECKSUMS_LIMIT = 2**20
 _UNPACKED_LIMIT = 2 * 2**30
 _ENTRIES = 10_000
-# curl's statuses (curl(1), EXIT CODES), and the signal of the kernel's file size limit.
+# curl's exit codes (curl(1), EXIT CODES), and the signal of the kernel's file size limit.
 _FAILURES = {
     1: "binaries-download-plain",
     63: "binaries-download-large",
@@ -82,10 +82,10 @@ class Downloads:
 
     def _get(self, url: str, *, limit: int) -> bytes:
         path = os.path.join(self._work, "download")
-        # A file and its checksum come over the same connection, so it must be https, unless the operator named an http mirror.
+        # A file and its checksum come over the same connection, so it must be https, unless the operator configured an http mirror.
         schemes = "=http,https" if url.startswith("http://") else "=https"
         argv = ["curl", "--fail", "--silent", "--show-error", "--proto", schemes]
-        # Redirections are followed, since releases live behind them.
+        # Redirects are followed, as release files are often behind them.
         argv += ["--location", "--proto-redir", schemes, "--max-redirs", "5"]
         argv += ["--connect-timeout", "30", "--max-time", str(_DOWNLOAD_SECONDS), "--retry", "3"]
         argv += ["--max-filesize", str(limit), "--output", path, "--config", "-"]
@@ -96,7 +96,7 @@ class Downloads:
                 stdin=setting("url", url),
                 env=self._environment,
                 cwd=self._work,
-                writes=limit,  # curl before version 8.4 checks only the size that a server announces
+                writes=limit,  # curl before 8.4 only checks the size that a server announces
             )
         except Unavailable as error:
             raise Unavailable("curl", package="curl") from error
@@ -110,7 +110,7 @@ class Downloads:
 
 
 def setting(name: str, value: str) -> bytes:
-    """As curl reads it from standard input. On the command line every user of this machine could read a password in it."""
+    """A setting in the form that curl reads from standard input. On the command line every user could read a password in it."""
     quoted = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'{name} = "{quoted}"\n'.encode()
 

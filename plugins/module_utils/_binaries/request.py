@@ -4,9 +4,9 @@
 
 """The request for binaries, checked and resolved into builds.
 
-A build is a directory of the cache: binaries of one family, made from one source by one recipe. The recipe holds everything that decides
-the content and nothing else (no paths, no times). Its hash names the directory, so a change of version, Go toolchain, pinned modules or
-flags gives another directory. Everything that still refers to the old one keeps working.
+A build is a directory in the cache: binaries of one family, made from one source by one recipe. The recipe holds everything that
+decides the content and nothing else (no paths, no times). Its hash names the directory, so a change of version, Go toolchain, pinned
+modules or flags gives another directory. Everything that uses the old directory keeps working.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GO, RELEASE, PATH = SOURCES = ("go", "release", "path")
 
 @dataclass(frozen=True)
 class Build:
-    """`origin` is where the content comes from (a folder or an address): it does not decide the content, so it is not in the recipe."""
+    """`origin`, a folder or an address, is where the content comes from. It does not decide the content, so the recipe lacks it."""
 
     family: Family
     version: str  # empty for source path: the binaries report it
@@ -58,7 +58,7 @@ class BinariesRequest:
     state_dir: str  # the cache directory: binaries, sets and their journal
     present: bool
     builds: tuple[Build, ...] = ()
-    go: str = ""  # the go command, where something is compiled
+    go: str = ""  # the go command, if something is compiled
     go_caches: tuple[str, ...] = ()
     checksums: Mapping[str, str] = field(default_factory=dict)
     # May hold a proxy's password, so it stays out of messages and results.
@@ -69,13 +69,13 @@ class BinariesRequest:
 
     @property
     def paths(self) -> dict[str, str]:
-        """Binary to file, sorted by binary."""
+        """The file of each binary, sorted by binary."""
         paths = {name: self.path(build, name) for build in self.builds for name in build.programs}
         return dict(sorted(paths.items()))
 
     @property
     def bin_dir(self) -> str:
-        """One stable directory with a link to each binary. Its name changes exactly when a binary does."""
+        """A stable directory with a link to each binary. Its name changes exactly when a binary does."""
         return os.path.join(self.state_dir, "sets", _digest(self.paths)[:12])
 
     @classmethod
@@ -102,8 +102,8 @@ class Pinned:
 
 
 def read_pinned(host: Host, family: Family, version: str, *, root: str) -> Optional[Pinned]:
-    """From `root`, the directory of all families. None where there are none of this version."""
-    if not os.path.isabs(root) or not VERSION.fullmatch(version):  # before it becomes part of a path
+    """From `root`, the directory of all families. None when this version has none."""
+    if not os.path.isabs(root) or not VERSION.fullmatch(version):  # checked before it becomes part of a path
         return None
     folder = os.path.join(root, family.name, version)
     module, sums = (host.read(os.path.join(folder, name)) for name in ("go.mod", "go.sum"))
@@ -147,7 +147,7 @@ class _ComponentRequest:
     version: str
     source: str
     path: str
-    option: str  # where the request says so, for messages
+    option: str  # the option that requests it, for messages
 
 
 class _Resolver:
@@ -161,7 +161,7 @@ class _Resolver:
         self._problems: list[BallastError] = []
         self._go = ""
         self._go_caches: tuple[str, ...] = ()
-        self._go_needs: list[str] = []  # Go versions of the builds for which there is no go command
+        self._go_needs: list[str] = []  # Go versions of builds that lack a go command
 
     def resolve(self, cache: str) -> BinariesRequest:
         requests = self._requests()
@@ -186,7 +186,7 @@ class _Resolver:
     def _problem(self, id: str, **fields: Any) -> None:
         self._problems.append(MESSAGES.error(id, **fields))
 
-    # Which components, and by which source.
+    # Which components are requested, and from which source.
 
     def _requests(self) -> list[_ComponentRequest]:
         families = self._index_by_name(self._params["families"], option="families", what="family", known=FAMILIES)
@@ -206,7 +206,7 @@ class _Resolver:
             only = self._only(entry, FAMILIES[name])
             for component in base.family.components:
                 override = components.get(component.name)
-                # Binaries that upstream does not publish are not expected in a release or a directory.
+                # A release or a directory need not have binaries that upstream does not publish.
                 available = component.released or base.source == GO or base.family.optional
                 standard = not component.optional and available
                 if override is None and component.name not in only and (only or not standard):
@@ -225,7 +225,7 @@ class _Resolver:
         return requests
 
     def _only(self, entry: Mapping[str, Any], family: Family) -> list[str]:
-        """The binaries to which an entry limits its family; empty for no limit."""
+        """The binaries to which an entry limits its family; empty without a limit."""
         known = [component.name for component in family.components]
         option = f"families[{family.name}].programs"
         programs = [{"name": name} for name in entry.get("programs") or ()]
@@ -266,7 +266,7 @@ class _Resolver:
             self._problem("binaries-not-released", option=request.option, name=request.component.name)
 
     def _checksums(self) -> dict[str, str]:
-        """By download: the component for a family without archive, else the family."""
+        """Checksums by download: the component for a family without archive, else the family."""
         known = [
             component.name
             for family in FAMILIES.values()

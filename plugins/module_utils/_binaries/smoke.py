@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks that freshly built API servers serve: readiness and their OpenAPI documents, requested over the network as clients do.
+"""Tests that new API servers serve: readiness and their OpenAPI documents, requested over the network as clients do.
 
-A build can succeed, start and be ready, and still answer `/openapi/v2` with 503 or `/openapi/v3` with a malformed document, when its Go
-version or one module differs from upstream's; `kubectl apply` then fails. So each API server runs once, on loopback, with an etcd and
-its own credentials, which are thrown away. Every process runs under timeout(1), so it ends even if we are killed.
+If its Go version or a module differs from upstream's, an API server may build, start and become ready, and still answer `/openapi/v2`
+with 503 or `/openapi/v3` with a malformed document; `kubectl apply` then fails. So each API server runs once, on loopback, with an
+etcd and temporary credentials. Every process runs under timeout(1), so it ends even if we are killed.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from .messages import MESSAGES
 ANSWERS = ("readyz", "OpenAPI v2", "OpenAPI v3")
 
 _READY_SECONDS = 60  # two on an idle machine
-_LIFE_SECONDS = 150  # then timeout(1) ends the process
+_LIFE_SECONDS = 150  # after which timeout(1) ends the process
 _STOP_SECONDS = 10
 _TOKENS = "tokens.csv"
 _V2 = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 
 def smoke(host: Host, progress: Progress, *, etcd: str, servers: Mapping[str, str], work: str) -> None:
-    """Run each API server (name to binary) and request its documents. Raises for the first that does not serve, with the end of its log."""
+    """Run each API server (binary by name) and request its documents. Raises for the first that does not serve, with the end of its log."""
     host.make_directory(work, mode=0o700)
     try:
         _make_credentials(host, work)
@@ -69,7 +69,7 @@ def _check(what: str, fault: str) -> None:
 
 
 def judge_v2(answer: Response) -> str:
-    """The problem with the protobuf document, or ""."""
+    """The problem with the protobuf document; "" if there is none."""
     if answer.status != 200:
         return f"status {answer.status}"
     # Field 1 of openapi_v2.Document is the text "2.0": tag 0x0a, length 3.
@@ -85,7 +85,7 @@ def judge_v3_group(answer: Response) -> str:
     components = _json(answer).get("components")
     if not isinstance(components, dict) or not components.get("schemas"):
         return f"status {answer.status}, no schemas for api/v1"
-    # An encoder that does not know the inlined fields of kube-openapi's types writes these.
+    # These are written by an encoder that does not know the inlined fields of kube-openapi's types.
     malformed = any(mark in answer.body for mark in (b'"Extensions":null', b'"MediaTypeProps"'))
     return "malformed schemas for api/v1" if malformed else ""
 
@@ -117,12 +117,12 @@ def _ready(host: Host, process: ProcessId, port: int, work: str) -> Union[Ready[
 
 
 def _make_credentials(host: Host, work: str) -> None:
-    """One self-signed certificate serves as server certificate and as its own authority; its key also signs service account tokens."""
+    """One self-signed certificate is server certificate and authority at once; its key also signs ServiceAccount tokens."""
     key, certificate = os.path.join(work, "tls.key"), os.path.join(work, "tls.crt")
     argv = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1"]
     argv += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
     host.run(argv, timeout=60)
-    # Any user: every authenticated user may read the API's documents and readiness (ClusterRole system:discovery).
+    # An ordinary user: every authenticated user may read the API's documents and readiness (ClusterRole system:discovery).
     host.write(os.path.join(work, _TOKENS), f"{secrets.token_hex(16)},smoke,smoke\n".encode(), mode=0o600)
 
 
@@ -140,7 +140,7 @@ def _etcd(program: str, *, work: str, store: str) -> list[str]:
 
 
 def _server(program: str, *, work: str, store: str, port: int, prefix: str, full: bool) -> list[str]:
-    """`full` is kube-apiserver, which serves Services; the generic one does not know these flags."""
+    """`full` means kube-apiserver, which serves Services; the generic API server lacks these flags."""
     argv = [
         program,
         f"--etcd-servers={store}",
@@ -174,10 +174,10 @@ def _running(host: Host, argv: list[str], *, log: str) -> Iterator[ProcessId]:
     try:
         yield process
     finally:
-        host.signal(process, signal.SIGTERM)  # timeout(1) passes it on, and kills after two seconds what ignores it
+        host.signal(process, signal.SIGTERM)  # timeout(1) passes it on, and kills after two seconds if it is ignored
         wait_until(host, lambda: not _alive(host, process), seconds=_STOP_SECONDS, interval=0.05)
 
 
 def _alive(host: Host, process: ProcessId) -> bool:
-    """Whether it is running. A zombie has an empty command line."""
+    """Whether the process runs. A zombie has an empty command line."""
     return bool(host.read_process(process, "cmdline"))

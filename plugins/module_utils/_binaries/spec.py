@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The options of the modules; doc_fragments/_binaries.py says what they mean."""
+"""The options of the modules; doc_fragments/_binaries.py documents them."""
 
 from __future__ import annotations
 

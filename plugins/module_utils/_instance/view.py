@@ -93,9 +93,8 @@ def prepare(host: Host, home: str) -> list[Row]:
             else:
                 overlaid.append(name)
                 rows.append(_overlay(host, home, f"/{name}"))
-    if (
-        "etc" in overlaid and DEFAULT not in kinds
-    ):  # through a symbolic link that mount would reach a directory of the host
+    # If DEFAULT is a mount of its own, a symbolic link there would make it reach a directory of the host.
+    if "etc" in overlaid and DEFAULT not in kinds:
         _link_resolvers(host, f"{_place_of(home, '/etc')}/upper/{DEFAULT.rpartition('/')[2]}")
     return [*rows, *_inner(host, home, kinds, overlaid)]
 

@@ -42,9 +42,7 @@ class Cluster(Protocol):
 class OwnCluster:
     record: Record
     identity: Identity
-    _have_rights: set[Identity] = field(
-        default_factory=set, compare=False
-    )  # identities whose rights this run has ensured
+    _have_rights: set[Identity] = field(default_factory=set, compare=False)  # ensured in this run
     # Each client with the time when it was made, by the host's clock.
     _clients: dict[Identity, tuple[float, Api]] = field(default_factory=dict, compare=False)
 

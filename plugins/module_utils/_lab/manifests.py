@@ -37,10 +37,8 @@ class ManifestKind:
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
-        self._opened: tuple[Optional[Context[Any]], dict[str, Cluster]] = (
-            None,
-            {},
-        )  # clusters of the present run by place
+        # The present run, and its clusters by place.
+        self._opened: tuple[Optional[Context[Any]], dict[str, Cluster]] = (None, {})
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         place, path = target.split(" ")

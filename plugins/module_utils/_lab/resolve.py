@@ -141,9 +141,8 @@ def _find_fixed_changes(request: TopologyRequest, previous: Lab) -> list[Ballast
         if not {*networks} <= {*parse_networks(recorded[path])}:
             changed.append((path, join(networks), recorded[path]))
     machines = len(previous["hosts"])
-    if (
-        request.bootstrap == KUBEADM and request.hosts < machines
-    ):  # the Node of a removed machine would stay in the cluster
+    # The Node of a removed machine would stay in the cluster.
+    if request.bootstrap == KUBEADM and request.hosts < machines:
         changed.append(("hosts", request.hosts, f"{machines} or more"))
     return [MESSAGES.error("lab-fixed", path=path, value=value, recorded=old) for path, value, old in changed]
 

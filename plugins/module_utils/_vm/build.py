@@ -4,8 +4,8 @@
 
 """Builds images in a directory that is moved to its place when it is complete.
 
-The same input gives the same bytes: file systems get fixed identifiers and hash seeds, and one time stamp for
-everything. mke2fs copies the times of its source, which cannot all be set there, so debugfs sets them afterwards.
+The same input gives the same bytes: file systems get fixed identifiers and hash seeds, and everything the same time stamp.
+mke2fs copies times of its source, not all of which can be set there, so debugfs sets them afterwards.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Order:
 
     recipe: Recipe
     key: str
-    packages: tuple[str, ...]  # of the recipe and of the request
+    packages: tuple[str, ...]  # those of the recipe and of the request
     mirror: str = ""  # empty: this machine's mirror, else mmdebstrap's default
     source: str = ""  # of a directory image
 
 
-_COMPILE_SECONDS = 5400  # of a kernel, on the slowest machine worth trying
+_COMPILE_SECONDS = 5400  # for a kernel, on the slowest machine worth trying
 
 Builder = Callable[[Host, Order, str, str], "tuple[str, ...]"]
 
@@ -72,7 +72,7 @@ def _build_root(host: Host, order: Order, work: str, out: str) -> tuple[str, ...
 def _build_directory(host: Host, order: Order, work: str, out: str) -> tuple[str, ...]:
     stage = os.path.join(work, "stage")
     host.make_directory(stage)
-    # Symbolic links become their targets, which the guest would lack.
+    # Symbolic links are replaced by their targets, which the guest would lack.
     copy = ["cp", "--recursive", "--dereference", "--preserve=mode", f"{order.source}/.", f"{stage}/"]
     host.run(copy, timeout=_BUILD_SECONDS)
     _make_fitted_file_system(host, stage, os.path.join(out, order.recipe.file), key=order.key)
@@ -92,7 +92,7 @@ def _build_uml_modules(host: Host, order: Order, work: str, out: str) -> tuple[s
 
 
 def _build_cloud_kernel(host: Host, order: Order, work: str, out: str) -> tuple[str, ...]:
-    """`vmlinuz`, `initrd` and the image of the modules, from packages that are unpacked, not installed."""
+    """`vmlinuz`, `initrd` and the image of the modules, from packages that are unpacked but not installed."""
     root = os.path.join(work, "root")
     _bootstrap(host, order, root, variant="extract")
     modules = root + guest.MODULES_MOUNT
@@ -104,9 +104,10 @@ def _build_cloud_kernel(host: Host, order: Order, work: str, out: str) -> tuple[
         raise MESSAGES.error("image-kernel-missing", version=version or "(none)", path=modules)
     host.write(os.path.join(out, "vmlinuz"), kernel)
     host.write(os.path.join(out, "initrd"), initrd(busybox, unpack(driver, limit=PROGRAM_LIMIT)))
-    if host.stat(f"{root}/lib") is None:  # depmod looks in /lib, which the package that merges it into /usr sets up
+    # depmod looks in /lib, which the package that merges it into /usr would create.
+    if host.stat(f"{root}/lib") is None:
         host.symlink(f"{root}/lib", "usr/lib")
-    # depmod's lists are made by a script of the package, which did not run.
+    # A script of the package, which did not run, would make depmod's lists.
     host.run(["depmod", "--basedir", root, version], timeout=120)
     stage = os.path.join(work, "stage")
     host.make_directory(stage)
@@ -116,7 +117,7 @@ def _build_cloud_kernel(host: Host, order: Order, work: str, out: str) -> tuple[
 
 
 def _build_uml_kernel(host: Host, order: Order, work: str, out: str) -> tuple[str, ...]:
-    """`linux.uml` and the image of its modules, from Debian's source of the kernel."""
+    """`linux.uml` and the image of its modules, from Debian's kernel source."""
     root = os.path.join(work, "root")
     _bootstrap(host, order, root, variant="extract", suite=uml_kernel.SUITE)
     name = _source_name(host, f"{root}/usr/src")
@@ -142,7 +143,7 @@ def _build_uml_kernel(host: Host, order: Order, work: str, out: str) -> tuple[st
     version = make("--silent", "kernelrelease").strip()
     make("modules_install", f"INSTALL_MOD_PATH={root}")
     host.run(["strip", "-o", os.path.join(out, "linux.uml"), os.path.join(tree, "linux")], timeout=120)
-    for link in ("build", "source"):  # into the tree, which is removed
+    for link in ("build", "source"):  # links into the tree, which is removed
         host.remove(f"{root}/lib/modules/{version}/{link}")
     _make_fitted_file_system(host, f"{root}/lib/modules", os.path.join(out, order.recipe.file), key=order.key)
     return (f"{name} {version}",)
@@ -158,7 +159,7 @@ def _source_name(host: Host, directory: str) -> str:
 
 
 def initrd(busybox: bytes, virtio_blk: bytes) -> bytes:
-    """An initial root that loads the disk's driver, mounts the disk and continues there. Pure."""
+    """An initial root file system that loads the disk's driver, mounts the disk and continues there. Pure."""
     directories = ("bin", "dev", "proc", "root")
     return cpio.archive(
         [
@@ -214,7 +215,7 @@ def content_of(host: Host, recipe: Recipe, source: str) -> str:
 
 
 def directory_content(host: Host, source: str) -> str:
-    """A digest over the names, modes and contents of the files in `source`, symbolic links followed."""
+    """A digest of the names, modes and contents of the files in `source`; symbolic links are followed."""
     listing = host.run(["find", "-L", source, "-type", "f", "-printf", "%P\\t%m\\n"], timeout=60, check=False)
     rows = sorted(listing.stdout.splitlines())
     if listing.status != 0 or not rows:
@@ -230,7 +231,7 @@ def uml_version(host: Host) -> str:
 
 
 def _bootstrap(host: Host, order: Order, root: str, *, variant: str, suite: str = SUITE) -> None:
-    """Install or unpack the order's packages below `root`, from `suite` where it has them, else from Debian 13."""
+    """Install or unpack the order's packages below `root`, from `suite` if it has them, else from Debian 13."""
     left_out = ("doc", "info", "locale", "man", "zoneinfo")
     argv = [
         "mmdebstrap",
@@ -248,7 +249,7 @@ def _bootstrap(host: Host, order: Order, root: str, *, variant: str, suite: str 
     if suite != SUITE:
         mirror, suites = mirror or MIRROR, (SUITE, suite)
         argv.append(f'--aptopt=Apt::Default-Release "{suite}"')
-    # A command line is read by everybody on this machine: addresses, which may hold a password, go other ways.
+    # Everybody on this machine can read a command line, so addresses, which may hold a password, are passed in other ways.
     sources = "".join(f"deb {mirror} {of} main\n" for of in suites) if mirror else ""
     host.run(
         [*argv, SUITE, root, *(["-"] if sources else [])],
@@ -259,8 +260,8 @@ def _bootstrap(host: Host, order: Order, root: str, *, variant: str, suite: str 
 
 
 def _proxies(host: Host) -> dict[str, str]:
-    """The proxy variables for apt: mmdebstrap does not read this machine's apt settings, but needs a proxy set there.
-    As options they would stay in the image."""
+    """Proxy variables for apt: mmdebstrap does not read this machine's apt settings, but needs a proxy configured there. Passed as
+    options they would stay in the image."""
     argv = ["apt-config", "dump", "--no-empty", "--format", "%f %v%n", "Acquire::http::Proxy", "Acquire::https::Proxy"]
     settings = host.run(argv, timeout=10, check=False).stdout if host.which("apt-config") else ""
     rows = [line.split(" ", 1) for line in settings.splitlines() if " " in line.strip()]
@@ -274,7 +275,7 @@ def _list_packages(host: Host, root: str) -> tuple[str, ...]:
 
 
 def _make_fitted_file_system(host: Host, source: str, image: str, *, key: str) -> None:
-    """Make a read-only disk, as small as its content allows."""
+    """Make a read-only disk as small as its content allows."""
     sizes = host.run(["find", source, "-printf", "%s\\n"], timeout=60).stdout.split()
     blocks = sum(-(-int(size) // 4096) + 1 for size in sizes)
     mib = blocks * 4096 * 105 // 100 // 2**20 + len(sizes) // 2000 + 8
@@ -289,7 +290,7 @@ def _make_file_system(
     argv = ["mke2fs", "-q", "-t", "ext4", "-b", "4096", "-I", "256", "-m", "0", "-L", label, "-U", identifier]
     argv += ["-E", f"hash_seed={seed},lazy_itable_init=0,root_owner=0:0", *options, "-d", source]
     if "-J" not in options:
-        argv += ["-N", str(entries + 64)]  # a disk that is never written needs no inodes to spare
+        argv += ["-N", str(entries + 64)]  # a disk that is never written needs no spare inodes
     env = {"E2FSPROGS_FAKE_TIME": str(EPOCH)}
     host.run([*argv, image, f"{mib}M"], timeout=_BUILD_SECONDS, env=env)
     # Inodes are numbered consecutively; the first ten belong to the file system.

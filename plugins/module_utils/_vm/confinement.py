@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """The parts of this host that a machine's process may use: its program with libraries, kernel, images, its own disk, its link.
-No more: root in a User Mode Linux guest can read the files of its process (`mount -t hostfs`)."""
+Nothing else, since root in a User Mode Linux guest can read the files of its process (`mount -t hostfs`)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .engines import Engine
 _SECONDS = 30
 _LIBRARY = re.compile(r"(?:^|=> )(/\S+) \(0x", re.MULTILINE)  # of ldd(1): `libc.so.6 => /lib/.../libc.so.6 (0x7f...)`
 _SCRATCH_BYTES = 2**20  # for the sockets and the pid file of User Mode Linux
-_MORE_SHM_BYTES = 16 * 2**20  # beside a guest's memory
+_MORE_SHM_BYTES = 16 * 2**20  # besides a guest's memory
 
 
 def confinement_of(
     host: Host, engine: Engine, directory: str, machine: Mapping[str, Value], *, program: str
 ) -> Confinement:
-    """`machine`: `{uid, tap, files, memory_mib}`; a machine without a tap is a probe, which has no own disk either."""
+    """`machine`: `{uid, tap, files, memory_mib}`; a machine without a tap is a probe, which has no disk of its own either."""
     executable = host.which(program) if "/" not in program else program
     if executable is None:
         raise Unavailable(program)

@@ -2,12 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The copy-on-write disk of User Mode Linux: the differences from an image. Pure.
+"""The copy-on-write disk of User Mode Linux, which holds the differences from an image. Pure.
 
-User Mode Linux could create the disk itself, but would need a writable directory; so we hand in the file.
-
-Source: Linux, arch/um/drivers/cow_user.c: version 3, big-endian; after the header a bitmap with a bit for each sector that was
-written, then from the next page on the sectors.
+User Mode Linux could create the disk itself, but would need a writable directory; so the file is made here and passed to it.
+Source: Linux, arch/um/drivers/cow_user.c: version 3, big-endian; the header is followed by a bitmap with a bit for each written
+sector, and from the next page on by the sectors.
 """
 
 from __future__ import annotations

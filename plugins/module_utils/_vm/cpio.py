@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Archives in the format of a kernel's initial root: cpio, "newc".
+"""Archives in the format of the kernel's initial root file system: cpio, "newc".
 
 Source: Documentation/driver-api/early-userspace/buffer-format.rst of Linux.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Entry:
-    """A directory when `data` is None and `device` too; a character device when `device` is (major, minor)."""
+    """A directory if both `data` and `device` are None; a character device if `device` is (major, minor)."""
 
     path: str  # without a leading slash
     mode: int = 0o755

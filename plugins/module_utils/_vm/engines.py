@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from .confine import FIRST_FD, own_uid
 from .guest import MODULES_MOUNT, PROBE
 
-KEY_PLACEHOLDER = "@ssh-key@"  # an earlier step makes the key, so the plan does not know it
+KEY_PLACEHOLDER = "@ssh-key@"  # the plan does not know the key, which an earlier step makes
 
 
 @dataclass(frozen=True)
 class Kernel:
     modules: str  # image of the kernel's modules
-    vmlinuz: str = ""  # empty where the engine's program is the kernel; for our own User Mode Linux, that program
+    vmlinuz: str = ""  # empty if the engine's program is the kernel; the program itself for our own User Mode Linux
     initrd: str = ""
 
 
@@ -31,12 +31,12 @@ class Disk:
 
 @dataclass(frozen=True)
 class Machine:
-    """A virtual machine, as far as its command needs it."""
+    """The properties of a virtual machine that its command needs."""
 
     name: str
     directory: str  # of its files; identifies its process
     tap: str
-    address: str  # with the length of the network: 10.97.0.101/24
+    address: str  # with prefix length: 10.97.0.101/24
     gateway: str
     memory_mib: int
     cpus: int
@@ -62,7 +62,7 @@ class Machine:
 
     @property
     def mac(self) -> str:
-        """A locally administered address, unique on every bridge: derived from the directory, which no two machines share."""
+        """A locally administered MAC address, unique on every bridge: derived from the directory, which no two machines share."""
         tail = hashlib.sha256(self.directory.encode()).digest()[:5]
         return ":".join(f"{byte:02x}" for byte in (0x02, *tail))
 
@@ -81,15 +81,15 @@ def machine_uid(directory: str) -> int:
 class Engine:
     name: str
     program: str
-    kernel: str  # recipe of its kernel
-    disk_prefix: str  # of its disks' names in the guest; a letter follows
-    tools: tuple[tuple[str, str], ...]  # program and the Debian package that has it
+    kernel: str  # name of its kernel's recipe
+    disk_prefix: str  # name of its disks in the guest, without the letter that follows
+    tools: tuple[tuple[str, str], ...]  # programs, with the Debian package of each
     modules: tuple[str, ...]  # kernel modules that the guest needs for its network
-    memory_in_shm: bool  # the guest's memory is in a tmpfs that is mounted for this machine alone
-    data: tuple[str, ...]  # files and directories of the host that it reads beside its program, where they exist
+    memory_in_shm: bool  # whether the guest's memory is in a tmpfs that is mounted for this machine only
+    data: tuple[str, ...]  # files and directories of the host that it reads besides its program, if they exist
     devices: tuple[str, ...]
     max_cpus: int
-    # Time limits for: a probe's boot, a machine's first answer over ssh, one login, a power off.
+    # Time limits: a probe's boot, a machine's first answer over ssh, one login, a power off.
     probe_seconds: int
     ready_seconds: int
     login_seconds: int
@@ -101,7 +101,7 @@ _TAP_FD, _QMP_FD = FIRST_FD, FIRST_FD + 1  # file descriptors that a machine inh
 
 
 def uml_mark(directory: str) -> str:
-    """The word of its command that identifies a User Mode Linux machine."""
+    """The word in its command that identifies a User Mode Linux machine."""
     return f"uml_dir={directory}/uml"
 
 
@@ -109,7 +109,7 @@ def qemu_mark(directory: str) -> str:
     return f"if=virtio,file={directory}/disk,format=qcow2"
 
 
-_LETTERS = "bcdefgh"  # of the disks behind the root's
+_LETTERS = "bcdefgh"  # of the disks after the root disk
 
 
 def command(engine: Engine, machine: Machine, kernel: Kernel) -> list[str]:
@@ -117,7 +117,7 @@ def command(engine: Engine, machine: Machine, kernel: Kernel) -> list[str]:
 
 
 def files_of(machine: Machine, kernel: Kernel) -> tuple[str, ...]:
-    """The files that the machine reads beside its program's own; only root writes them."""
+    """The files that the machine reads, besides those of its program; only root may write them."""
     return tuple(
         path
         for path in (
@@ -131,7 +131,7 @@ def files_of(machine: Machine, kernel: Kernel) -> tuple[str, ...]:
 
 
 def probe_command(engine: Engine, machine: Machine, kernel: Kernel) -> list[str]:
-    """The same machine, but it only reports that it booted, and ends."""
+    """The command of a machine that only reports that it booted, and ends."""
     line = f"ro init={PROBE} quiet panic=-1 {'root=/dev/ubda' if engine.name == 'uml' else 'console=ttyS0'}"
     return engine.command(engine, machine, kernel, line)
 
@@ -168,7 +168,7 @@ def _disks(machine: Machine, kernel: Kernel) -> list[str]:
 def _uml(engine: Engine, machine: Machine, kernel: Kernel, line: str) -> list[str]:
     # Sources: linux.uml --help; Documentation/virt/uml/user_mode_linux_howto_v2.rst of Linux.
     disks = _disks(machine, kernel)
-    # `c`: several machines read one image at once, which the driver's lock would refuse.
+    # `c`: several machines read one image at once, which the driver's lock would prevent.
     root = f"ubd0={machine.disk},{machine.image}" if machine.tap else f"ubd0rc={machine.image}"
     # vec=0: a tap is no socket, so several packets cannot be read at once.
     network = [f"vec0:transport=fd,fd={_TAP_FD},mac={machine.mac},depth=128,vec=0"] if machine.tap else []
@@ -183,13 +183,13 @@ def _uml(engine: Engine, machine: Machine, kernel: Kernel, line: str) -> list[st
         "con=null",
         "con0=null,fd:1",
         "ssl=null",
-        # Only our own kernel knows the option; with Debian's it would become a variable of init.
+        # Only our own kernel knows this option; Debian's would pass it to init as a variable.
         *(["seccomp=auto"] if kernel.vmlinuz else []),
         *line.split(" "),
     ]
 
 
-# No machine writes it, but User Mode Linux locks the image under its disk, and QEMU would refuse to start.
+# No machine writes the image, but User Mode Linux locks it, and QEMU would then refuse to start.
 _IMAGE = "format=raw,readonly=on,file.locking=off"
 
 
@@ -223,11 +223,11 @@ _COMMON_TOOLS = (("ip", "iproute2"), ("ssh", "openssh-client"), ("ssh-keygen", "
 _UML_TOOLS = (("taskset", "util-linux"), *_COMMON_TOOLS)
 _QEMU = "qemu-system-x86_64"
 _QEMU_TOOLS = ((_QEMU, "qemu-system-x86"), ("qemu-img", "qemu-utils"), *_COMMON_TOOLS)
-# Its modules, among them the one of engine tcg, and firmware.
+# QEMU's modules, including engine tcg, and firmware.
 _QEMU_DATA = ("/usr/lib/x86_64-linux-gnu/qemu", "/usr/share/qemu", "/usr/share/seabios")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 
-# In the order of preference.
+# In order of preference.
 ENGINES: Mapping[str, Engine] = {
     row.name: row
     for row in (
@@ -289,7 +289,7 @@ UML_KERNELS = ("debian", "built")
 
 
 def engines(uml_kernel: str) -> Mapping[str, Engine]:
-    """The table with the requested kernel of User Mode Linux: Debian's, or our own build."""
+    """The table with the requested User Mode Linux kernel: Debian's, or our own build."""
     if uml_kernel == "debian":
         return ENGINES
     uml = replace(ENGINES["uml"], kernel="kernel-uml-built", tools=_UML_TOOLS)

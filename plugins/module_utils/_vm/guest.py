@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The additions to Debian's packages in our virtual machines: files, and units that are masked for a fast start.
+"""What our virtual machines have besides Debian's packages: files, and masked units for a fast start.
 
 A machine reads its identity from its kernel command line, the only channel that every engine has:
 
@@ -12,8 +12,8 @@ A machine reads its identity from its kernel command line, the only channel that
     ballast.disk=/dev/vdb:/opt/ballast/bin                      a read-only disk and where it is mounted; repeatable
     ballast.module=virtio_net                                   a kernel module that must be there first; repeatable
 
-A fork costs about 25 ms under User Mode Linux, so the script is plain shell with few commands, and units that a lab
-does not need are masked: 7 s from start to ssh where a plain Debian takes 21 s.
+A fork takes about 25 ms under User Mode Linux, so the script is plain shell with few commands, and units that a lab does not
+need are masked: 7 s from start to ssh, while a plain Debian takes 21 s.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 PROBE = "/usr/lib/ballast/vm-probe"  # run as init, it reports that the engine boots
 PROBE_MARK = "ballast: this engine boots"
-SEED_KEY = "ssh_host_ed25519_key"  # in the seed; its public part has .pub behind it
+SEED_KEY = "ssh_host_ed25519_key"  # in the seed; its public part has the suffix .pub
 HOST_KEY = f"/etc/ssh/{SEED_KEY}"
 MODULES_MOUNT = "/usr/lib/modules"
 
@@ -91,7 +91,7 @@ case $cpuinfo in
 esac
 """
 
-# Through the kernel's log: the terminal's buffer is lost when the machine ends.
+# Writes to the kernel's log, as the terminal's buffer is lost when the machine ends.
 _PROBE = f"""\
 #!/bin/sh
 [ -c /dev/kmsg ] || /usr/bin/busybox mount -t devtmpfs dev /dev
@@ -146,11 +146,11 @@ FILES = (
     GuestFile("/etc/systemd/journald.conf.d/ballast.conf", "[Journal]\nStorage=volatile\nRuntimeMaxUse=32M\n"),
     GuestFile("/etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost\n"),
     GuestFile("/etc/fstab", ""),
-    # A kubelet hands it to pods, and starts none where it is absent. The machine resolves no names.
+    # A kubelet copies it into pods, and starts no pod without it. The machine resolves no names.
     GuestFile("/etc/resolv.conf", ""),
-    # Not the one that the image was built from, whose address may hold a password.
+    # Not the mirror from which the image was built, whose address may hold a password.
     GuestFile("/etc/apt/sources.list", "deb http://deb.debian.org/debian trixie main\n"),
-    # Empty, not absent: a first boot would enable units by their presets. The id comes from the command line.
+    # Empty, not absent: otherwise the first boot would enable units by their presets. The id comes from the command line.
     GuestFile("/etc/machine-id", ""),
 )
 
@@ -207,7 +207,7 @@ LINKS = (
     GuestLink("/etc/systemd/system/multi-user.target.wants/ssh.service", "../ssh.service"),
 )
 
-# Removed before the files are written: files that differ between builds, and units that packages enabled.
+# Removed before the files are written: files that differ between builds, and units enabled by packages.
 REMOVED = (
     "/etc/.pwd.lock",
     "/etc/group-",

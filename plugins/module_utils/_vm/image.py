@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Engine of `lab_image`: disk images for virtual machines, in a cache, each under the key of all its inputs.
+"""Engine of `lab_image`: disk images for virtual machines, in a cache, each named by a key over all its inputs.
 
     CACHE_DIR/NAME/ledger.jsonl
     CACHE_DIR/NAME/images/KEY/manifest.json   the inputs and the files
-    CACHE_DIR/NAME/images/KEY/root.img        the image; its time stamp is fixed, so that changes show
+    CACHE_DIR/NAME/images/KEY/root.img        the image; its time stamp is fixed, so that changes are detected
 
-A new image does not replace those with other keys, since the disks of existing machines are based on them. Removal
-removes all of them.
+A new image does not replace those with other keys, as the disks of existing machines are based on them. Removal removes all
+of them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .sparse import image_digest
 CACHE_DIR = "/var/cache/ballast/vm"
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+", re.ASCII)  # Debian policy 5.6.1
 _PATH = re.compile(r"/[A-Za-z0-9/._+@-]+", re.ASCII)
-_BUILD_FREE_MIB = 2048  # a root image and the directory that it is made of
+_BUILD_FREE_MIB = 2048  # a root image, and the directory from which it is made
 
 SPEC: Mapping[str, Mapping[str, Any]] = {
     "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
@@ -58,7 +58,7 @@ class ImageRequest:
     name: str
     recipe: Recipe
     cache_dir: str = CACHE_DIR
-    packages: tuple[str, ...] = ()  # beside those of the recipe
+    packages: tuple[str, ...] = ()  # besides those of the recipe
     source: str = ""
     mirror: str = ""
     present: bool = True
@@ -129,7 +129,7 @@ class ImagesKind:
         if not is_whole(ctx.host, place):
             ctx.progress.started(f"image {os.path.basename(target)}", WORK[recipe.build] + _last_time(ctx.host, target))
             self._build(ctx.host, target, place, _order(value, recipe))
-        # The address of a mirror may hold a password.
+        # A mirror's address may hold a password.
         ctx.host.write(os.path.join(target, "current.json"), json.dumps(after, sort_keys=True).encode(), mode=0o600)
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
@@ -170,7 +170,7 @@ class ImagesKind:
 
 
 def _last_time(host: Host, target: str) -> str:
-    """How long the last build took, of any content; "" for a first one."""
+    """A text on how long the last build took, of any content; "" before the first build."""
     current = parse_json(host.read(os.path.join(target, "current.json")) or b"{}")
     manifest = manifest_of(host, os.path.join(target, str(current.get("key", ""))))
     return f"; last time that took {manifest['seconds']:.0f} s" if manifest else ""
@@ -229,7 +229,7 @@ class ImageEngine(ResourceEngine[ImageRequest]):
         return [Resource(kind="images", target=desired.images, value=value, title=title, group=title)]
 
     def verify(self, ctx: Context[ImageRequest]) -> list[Finding]:
-        return []  # the plan has compared every file with its manifest; the digest is checked when a machine is made
+        return []  # the plan has compared every file with its manifest; the digest is verified when a machine is made
 
     def report(self, ctx: Context[ImageRequest]) -> dict[str, object]:
         desired = ctx.desired

@@ -43,14 +43,14 @@ from .recipes import EPOCH
 
 _SECONDS = 30  # for a command that only uses this machine's kernel
 _TERM_SECONDS = 3  # for a machine to end after a signal
-_KILL_SECONDS = 60  # for the kernel to take the memory of a killed one apart
+_KILL_SECONDS = 60  # for the kernel to free the memory of a killed machine
 _ROOT = 0  # the user of machines that an earlier release started
-_EXEC_SECONDS = 30  # until a process that was started has become the machine
+_EXEC_SECONDS = 30  # until a started process has become the machine
 _PROGRAMS = {engine.program for engine in ENGINES.values()}
 
 
 class SshKeyKind:
-    """`{type, owner}`: a key pair; only the user with the uid `owner` (and root) may read the private key."""
+    """`{type, owner}`: a key pair; only root and the user with the uid `owner` may read the private key."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         private = ctx.host.stat(target)
@@ -60,7 +60,7 @@ class SshKeyKind:
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         if before == ABSENT:
-            self.remove(ctx, target, before)  # half a pair, for which ssh-keygen would ask
+            self.remove(ctx, target, before)  # an incomplete pair, about which ssh-keygen would ask
             argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ballast", "-f", target]
             ctx.host.run(argv, timeout=_SECONDS)
         stat = ctx.host.stat(target)
@@ -74,8 +74,8 @@ class SshKeyKind:
 
 
 class HostKeyKind:
-    """`{type, owner}`: the key by which a machine proves to ssh who it is, made before its first start, and `seed`, the disk that
-    brings it there, which the machine's user reads. The target is the private part."""
+    """`{type, owner}`: a machine's ssh host key, made before its first start, and `seed`, the disk that brings the key into the machine and
+    that the machine's user can read. The target is the private key."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         parts = [ctx.host.stat(path) for path in (target, _seed_path(target))]
@@ -83,7 +83,7 @@ class HostKeyKind:
         return {"type": "ed25519", "owner": parts[1].uid} if whole and parts[1] is not None else ABSENT
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
-        self.remove(ctx, target, before)  # half of it, for which ssh-keygen would ask
+        self.remove(ctx, target, before)  # an incomplete pair, about which ssh-keygen would ask
         argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ballast", "-f", target]
         ctx.host.run(argv, timeout=_SECONDS)
         files = {f"{SEED_KEY}{ending}": ctx.host.read(f"{target}{ending}") or b"" for ending in ("", ".pub")}
@@ -96,7 +96,7 @@ class HostKeyKind:
 
 
 def _archive(files: Mapping[str, bytes]) -> bytes:
-    """A tar that only root may read. Its length is a multiple of 512, as a disk requires."""
+    """A tar archive whose members only root may read. Its length is a multiple of 512, as a disk requires."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, data in files.items():
@@ -107,7 +107,7 @@ def _archive(files: Mapping[str, bytes]) -> bytes:
 
 
 class KnownHostsKind:
-    """`{machines: {address: name}, owner, mode}`: the keys of all machines in ssh's format, in a file of the user with the uid `owner`."""
+    """`{machines: {address: name}, owner, mode}`: the keys of all machines in ssh's format, in a file owned by the uid `owner`."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         stat, data = ctx.host.stat(target), ctx.host.read(target)
@@ -151,7 +151,7 @@ class TapKind:
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         if before == ABSENT:
-            # Any user may open a tap without an owner while no machine uses it.
+            # Without an owner, any user could open the tap while no machine uses it.
             ctx.host.run(["ip", "tuntap", "add", target, "mode", "tap", "user", "0"], timeout=_SECONDS)
         bridge = str(fields(after)["bridge"])
         ctx.host.run(["ip", "link", "set", target, "master", bridge, "up"], timeout=_SECONDS)
@@ -161,8 +161,8 @@ class TapKind:
 
 
 class DiskKind:
-    """`{image, format, owner}`: a disk with the differences from an image, in format `cow` (User Mode Linux) or `qcow2`, owned by
-    the user with the uid `owner`."""
+    """`{image, format, owner}`: a disk with the differences from an image, in format `cow` (User Mode Linux) or `qcow2`, owned by the
+    uid `owner`."""
 
     def __init__(self, digest: Callable[[str], str]) -> None:
         self._digest = digest
@@ -174,7 +174,7 @@ class DiskKind:
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         disk = fields(after)
-        # A change of owner keeps the data: an earlier release made disks owned by root.
+        # Changing the owner keeps the data: disks of an earlier release are owned by root.
         if not _same_disk(before, disk) or ctx.host.stat(target) is None:
             self._make(ctx.host, target, disk)
         ctx.host.run(["chmod", "0600", target], timeout=_SECONDS)
@@ -234,13 +234,13 @@ class MachineKind:
         confinement = confinement_of(ctx.host, engine, target, machine, program=words[0])
         argv = [*_processor_choice(ctx.host, engine), *confine(words, confinement)]
         started = ctx.host.spawn(argv, log=console_path(target))
-        # The spawned process ends when the machine runs or failed to start.
+        # The spawned process ends once the machine runs or failed to start.
         wait_until(
             ctx.host, lambda: process_of(ctx.host, target) or has_ended(ctx.host, started), seconds=_EXEC_SECONDS
         )
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
-        """Ends the machine without shutting it down: the disk is removed next."""
+        """End the machine without shutting it down, as its disk is removed next."""
         end(ctx.host, target)
         ctx.host.remove(_definition(target))
 
@@ -248,8 +248,8 @@ class MachineKind:
 def _processor_choice(host: Host, engine: Engine) -> list[str]:
     """The command prefix that pins a machine with one processor to the processor with the fewest such machines.
 
-    Its kernel and the helpers that run the guest's programs take turns and never run at once. On two processors each
-    turn, and so each system call of the guest, would wake up the other processor: four times the cost [measured].
+    Its kernel and the helpers that run the guest's programs take turns and never run at once. On two processors each turn, and so each
+    system call of the guest, would wake up the other processor, at four times the cost [measured].
     """
     allowed = _processors(host, "self") if engine.max_cpus == 1 else []
     if not allowed:
@@ -302,8 +302,8 @@ def process_of(host: Host, directory: str) -> Optional[ProcessId]:
 
 
 def processes_of(host: Host, directory: str) -> list[ProcessId]:
-    """Every process of an engine whose command names the directory. User Mode Linux has many with the same command:
-    its own helpers, and one for each process of the guest."""
+    """Every process of an engine whose command names the directory. User Mode Linux has many with the same command: its own
+    helpers, and one for each process of the guest."""
     marks, users = {uml_mark(directory), qemu_mark(directory)}, (machine_uid(directory), _ROOT)
     candidates = (process.id for process in _engines(host) if is_of(process, users))
     return [process for process in candidates if marks.intersection(read_command(host, process))]
@@ -316,12 +316,12 @@ def _machines(host: Host) -> list[int]:
 
 
 def _engines(host: Host) -> Iterator[Process]:
-    """The engines' processes that belong to our users: those of other users may only look like them."""
+    """The engines' processes that belong to our users; those of other users may only look like them."""
     return (process for process in list_processes(host, _PROGRAMS) if is_of(process, OWN_UIDS) or is_of_root(process))
 
 
 def stop(host: Host, directory: str, definition: Mapping[str, Value]) -> None:
-    """Power the machine off; end it when it does not comply in time."""
+    """Power the machine off; kill it if it does not comply in time."""
     engine = ENGINES[str(definition["engine"])]
     machine = process_of(host, directory)
     if machine is not None and ask_to_power_off(host, directory, definition):
@@ -330,7 +330,7 @@ def stop(host: Host, directory: str, definition: Mapping[str, Value]) -> None:
 
 
 def ask_to_power_off(host: Host, directory: str, definition: Mapping[str, Value]) -> bool:
-    """Returns whether the guest accepted the command."""
+    """Whether the guest accepted the command."""
     order = ["systemctl", "start", "--no-block", "--job-mode=replace-irreversibly", "poweroff.target"]
     engine = ENGINES[str(definition["engine"])]
     argv = ssh_command(directory, str(definition["address"]), order, seconds=engine.login_seconds)
@@ -338,10 +338,10 @@ def ask_to_power_off(host: Host, directory: str, definition: Mapping[str, Value]
 
 
 def end(host: Host, directory: str) -> None:
-    """End the processes of this machine, and only those, and so release its files.
+    """End the processes of this machine, and no others, and so release its files.
 
-    A killed machine of much memory takes long to go, and shows no command meanwhile: those that were seen are waited for. A kernel
-    that dies last may have started further helpers meanwhile: they are looked for until there is none.
+    A killed machine with much memory takes long to disappear, and shows no command meanwhile, so processes seen before are waited for. A
+    kernel that dies last may have started further helpers, so the search is repeated until none is found.
     """
     machine = process_of(host, directory)
     seen: set[ProcessId] = set()

@@ -21,7 +21,7 @@ from .image import CACHE_DIR
 from .messages import MESSAGES
 from .probe import AUTO
 
-_SOCKET_PATH_MAX = 107  # sun_path less the closing NUL, linux/un.h
+_SOCKET_PATH_MAX = 107  # sun_path without the closing NUL, linux/un.h
 _LEAST_MIB = 128  # systemd does not start with less
 _PATH = re.compile(r"/[A-Za-z0-9/._+@-]+", re.ASCII)  # safe in a kernel command line and in an engine's options
 _LINK = re.compile(rf"[A-Za-z0-9._-]{{1,{LINK_NAME_MAX}}}", re.ASCII)
@@ -122,7 +122,7 @@ class VmRequest:
 
     @classmethod
     def to_read(cls, params: Mapping[str, Any]) -> VmRequest:
-        """For `lab_vm_info`, which reads everything from the state directory."""
+        """The request of `lab_vm_info`, which reads everything from the state directory."""
         return cls(state_dir=os.path.normpath(params["state_dir"]))
 
 
@@ -130,7 +130,7 @@ def _machine(row: Mapping[str, Any], *, state_dir: str, image: str, disks: tuple
     return Machine(
         name=row["name"],
         directory=os.path.join(state_dir, row["name"]),
-        # Two labs on one host may have machines of one name; their directories differ.
+        # Two labs on one host may have machines with the same name; their directories differ.
         tap=link_name("vm", os.path.join(state_dir, row["name"])),
         address=row["address"],
         gateway=row["gateway"] or "",

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Chooses the engine of the machines: the first of the table that boots a probe.
+"""Chooses the engine of the machines: the first in the table that boots a probe.
 
-A device such as /dev/kvm may open and still not run a kernel, so only a boot proves an engine. The choice stays in the
-cache until this machine starts again, gets another kernel, or gets or loses an engine's program.
+A device such as /dev/kvm may open and still be unable to run a kernel, so only a boot proves an engine. The choice is cached until this
+machine restarts, gets another kernel, or gets or loses an engine's program.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def choose(
     image: str,
     cache_dir: str,
 ) -> Choice:
-    """`recorded` is the engine that existing machines were made with, or empty."""
+    """`recorded` is the engine of existing machines, or ""."""
     if requested != AUTO:
         return Choice(engine=requested, why="asked for")
     if recorded:
@@ -63,7 +63,7 @@ def choose(
     if known.get("circumstances") == circumstances:
         return Choice(**known["choice"])
     if host.stat(image) is None:
-        # A /dev/kvm that opens proves least, so a guess leaves it out.
+        # That /dev/kvm opens proves least, so a guess ignores it.
         guesses = [engine.name for engine in engines.values() if engine.name != "kvm" and host.which(engine.program)]
         return Choice(engine=[*guesses, "uml"][0], why="not tried: the image does not exist yet", probed=False)
     choice = _first_that_boots(host, engines, progress, image=image, cache_dir=cache_dir)
@@ -99,7 +99,7 @@ def _first_that_boots(
 
 
 def _refusal(host: Host, engine: Engine, progress: Progress, *, image: str, cache_dir: str) -> str:
-    """Why this engine cannot run machines here, or ""."""
+    """Why this engine cannot run machines here; "" if it can."""
     if engine.name == "kvm" and host.stat("/dev/kvm") is None:
         return "/dev/kvm does not exist"
     try:
@@ -140,7 +140,7 @@ def kernel_request(engine: Engine, *, cache_dir: str) -> ImageRequest:
 
 
 def kernel_of(host: Host, engine: Engine, *, cache_dir: str) -> Kernel:
-    """The paths of an engine's kernel, also before it is built."""
+    """The paths of an engine's kernel, even before it is built."""
     desired = kernel_request(engine, cache_dir=cache_dir)
     modules = desired.path(desired.order(host).key)
     if desired.recipe.build == "uml-modules":

@@ -17,7 +17,7 @@ from . import guest, uml_kernel
 EPOCH = 1735689600  # every time stamp in an image: 2025-01-01T00:00:00Z
 FORMAT = 1  # raised when the build code changes the images
 SUITE = "trixie"  # Debian 13
-DISK_MIB = 8192  # of a machine's root disk; its empty part takes no space on the host
+DISK_MIB = 8192  # a machine's root disk; its empty part uses no space on the host
 UML_MODULES = "/usr/lib/uml/modules"
 
 
@@ -25,12 +25,12 @@ UML_MODULES = "/usr/lib/uml/modules"
 class Recipe:
     name: str
     build: str  # key of build.BUILDERS
-    file: str  # the image proper, within the cache directory of one build
-    packages: tuple[str, ...] = ()  # Debian packages in it, beside the essential ones
-    tools: tuple[tuple[str, str], ...] = ()  # program and the Debian package that has it
+    file: str  # name of the image in the cache directory of one build
+    packages: tuple[str, ...] = ()  # Debian packages in it, besides the essential ones
+    tools: tuple[tuple[str, str], ...] = ()  # programs for the build, with the Debian package of each
 
     def key(self, *, packages: tuple[str, ...], content: str) -> str:
-        """Names what will be built: same key, same image. `content` stands for inputs read from this machine."""
+        """The key of an image: equal keys mean equal images. `content` stands for inputs read from this machine."""
         tables: Mapping[str, object] = {
             "root": [
                 [asdict(file) for file in guest.FILES],
@@ -46,7 +46,7 @@ class Recipe:
         return digest(text)
 
 
-# What a build does, for people, by Recipe.build. Apart from the recipes, which are part of the keys of what was built.
+# What a build does, for people, by Recipe.build. Kept apart from the recipes, which are part of the keys of existing images.
 WORK: Mapping[str, str] = {
     "root": "install Debian into the disk of the machines",
     "directory": "put a directory on a disk",
@@ -94,7 +94,7 @@ _ROWS = (
         tools=_DEBIAN_TOOLS + _IMAGE_TOOLS,
     ),
     Recipe(name="directory", build="directory", file="disk.img", tools=_IMAGE_TOOLS),
-    # The kernel of User Mode Linux is a program of this machine's own distribution; its modules go to the guests.
+    # The kernel of User Mode Linux is a program of this machine's own distribution; its modules are put into the guests.
     Recipe(
         name="kernel-uml",
         build="uml-modules",

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The digest of a disk image, most of which is holes: SHA-256 over its blocks that are not zero, each with its number.
+"""The digest of a disk image that mostly consists of holes: SHA-256 over its non-zero blocks, each with its number.
 
-Reading 500 MiB of data takes a second; reading the 8 GiB of zeros around them would take half a minute. This module
-reads the file directly, since `Host.read` returns whole files.
+Reading 500 MiB of data takes a second; reading the 8 GiB of zeros around them would take half a minute. This module reads
+the file directly, as `Host.read` returns whole files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BLOCK = 65536
 
 
 def image_digest(path: str) -> str:
-    """`sha256-blocks:` and 64 hex digits. It depends on content and size, not on which zeros are holes."""
+    """`sha256-blocks:` and 64 hex digits. The digest depends on content and size, not on which zeros are holes."""
     total = hashlib.sha256()
     zeros = bytes(_BLOCK)
     with open(path, "rb", buffering=0) as file:
@@ -39,7 +39,7 @@ def _data_blocks(descriptor: int, size: int) -> Iterator[int]:
         try:
             start = os.lseek(descriptor, following * _BLOCK, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+            if error.errno == errno.ENXIO:  # only a hole up to the end
                 return
             raise
         end = os.lseek(descriptor, start, os.SEEK_HOLE)

@@ -4,18 +4,18 @@
 
 """The configuration of our own User Mode Linux kernel, on top of `x86_64_defconfig` of arch/um.
 
-The kernels that Debian packages as user-mode-linux (6.1 to 6.12) have nf_tables without the families ip, ip6 and inet,
-so kube-proxy's nftables mode cannot work in them. Ours is built from Debian's kernel source, with everything a node
-needs built in.
+The kernels that Debian packages as user-mode-linux (6.1 to 6.12) have nf_tables without the families ip, ip6 and inet, so
+kube-proxy's nftables mode cannot work in them. Ours is built from Debian's kernel source, with everything that a node needs
+built in.
 
-The source is the newest that Debian has for this release: from 6.16 on, User Mode Linux can trace the guest's programs by
-seccomp instead of ptrace (Documentation of `seccomp=` in `linux.uml --help`), which takes half the time for a system call.
+The source is the newest that Debian has for this release: since 6.16 User Mode Linux can trace the guest's programs with
+seccomp instead of ptrace (see `seccomp=` in `linux.uml --help`), which halves the time of a system call.
 """
 
 from __future__ import annotations
 
 SUITE = "trixie-backports"
-SOURCE_PACKAGE = "linux-source"  # depends on the one that has the version in its name
+SOURCE_PACKAGE = "linux-source"  # depends on the package with the version in its name
 _OPTIONS = """
     CGROUPS CGROUP_SCHED FAIR_GROUP_SCHED CFS_BANDWIDTH CGROUP_PIDS CGROUP_FREEZER CGROUP_DEVICE CGROUP_CPUACCT
     MEMCG BLK_CGROUP CGROUP_BPF SOCK_CGROUP_DATA NAMESPACES UTS_NS IPC_NS USER_NS PID_NS NET_NS
@@ -67,6 +67,6 @@ DISABLED = ("DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT", "DEBUG_KERNEL", "DRM", "IPV6_S
 
 
 def not_enabled(config: str) -> list[str]:
-    """The options that a finished `.config` lacks: unknown options are dropped silently. Pure."""
+    """The options that a finished `.config` lacks, as unknown options are dropped silently. Pure."""
     lines = set(config.splitlines())
     return [name for name in ENABLED if f"CONFIG_{name}=y" not in lines]

@@ -7,7 +7,7 @@
     STATE_DIR/engine.json, ssh_key, ssh_key.pub, known_hosts
     STATE_DIR/vm1/vm.json, disk, disk.json, host_key, host_key.pub, seed, console.log
 
-They are started one after the other and boot in parallel; `verify` waits until all answer ssh.
+Machines are started one after the other and boot in parallel; `verify` waits until all answer ssh.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from .model import VmRequest
 from .probe import Choice, choose, ensure_kernel, kernel_of
 from .sparse import image_digest
 
-_DISK_FREE_MIB = 1024  # per new machine: a node writes that much in its first minutes
+_DISK_FREE_MIB = 1024  # MiB for each new machine, as a node writes that much in its first minutes
 
 
 class VmEngine(ResourceEngine[VmRequest]):
@@ -75,7 +75,7 @@ class VmEngine(ResourceEngine[VmRequest]):
         }
 
     def wanted(self, ctx: Context[VmRequest]) -> list[Resource]:
-        """The engine of the machines and their kernel depend on this machine."""
+        """The machines' engine and kernel depend on this machine."""
         desired, host = ctx.desired, ctx.host
         if not desired.present:
             return []
@@ -118,7 +118,7 @@ class VmEngine(ResourceEngine[VmRequest]):
             ctx.progress.started("engine", f"kernel for {engine.name}")
             ensure_kernel(host, engine, ctx.progress, cache_dir=desired.cache_dir)
         for step in plan.steps:
-            # Before the first wait for an end, so that they power off in parallel.
+            # Before the first wait for a machine's end, so that they power off in parallel.
             if step.kind == "machine" and step.after != ABSENT and _runs(step.before):
                 ctx.progress.started(step.group, f"power off {os.path.basename(step.target)}")
                 ask_to_power_off(host, step.target, fields(step.before))
@@ -128,7 +128,7 @@ class VmEngine(ResourceEngine[VmRequest]):
         return [f"virtual machine {machine.name}" for machine in desired.machines if desired.running]
 
     def verify(self, ctx: Context[VmRequest]) -> list[Finding]:
-        """Waits until every machine answers ssh and runs a command. Fails at once when a machine has ended."""
+        """Wait until every machine answers ssh and runs a command. Fails at once when a machine has ended."""
         desired = ctx.desired
         if not desired.running:
             return []
@@ -168,7 +168,7 @@ def _choose(desired: VmRequest, host: Host, progress: Progress) -> Choice:
     )
     if recorded.get("engine") != choice.engine:
         return choice
-    return replace(choice, why=str(recorded["why"]))  # the reason from when it was chosen
+    return replace(choice, why=str(recorded["why"]))  # the reason recorded when it was chosen
 
 
 def _machine(desired: VmRequest, machine: Machine, engine: Engine, kernel: Kernel) -> list[Resource]:
@@ -228,7 +228,7 @@ def _runs(value: Value) -> bool:
 
 
 def _refuse_loss(desired: VmRequest, state: State) -> None:
-    """Refuses changes that lose data: another engine cannot read a machine's disk, and it needs its original image."""
+    """Refuse changes that lose data: another engine cannot read a machine's disk, and the disk needs its original image."""
     problems: list[BallastError] = []
     values = {resource.key: resource.value for resource in state.wanted}
     for machine in desired.machines:
@@ -246,7 +246,7 @@ def _refuse_loss(desired: VmRequest, state: State) -> None:
 
 
 def preflight(host: Host, desired: VmRequest, engine: Engine, *, starting: int, making: int) -> None:
-    """Raises everything that this host lacks to start and make so many machines, together."""
+    """Raise together everything that this host lacks to start and make so many machines."""
     problems: list[BallastError] = []
     try:
         require_tools(host, engine.tools)

@@ -35,9 +35,7 @@ class AddressPoolKind(ManifestKind):
             return
         pools = path.rpartition("/")[0]
         with suppress(Refused):
-            cluster.writer(ctx.host, pools).delete(
-                pools
-            )  # pools of the lab's user would let their Services keep addresses
+            cluster.writer(ctx.host, pools).delete(pools)  # pools of the lab's user would let Services keep addresses
         super().remove(ctx, target, before)
         _release_services(ctx, cluster.writer(ctx.host, SERVICES))
 

@@ -20,9 +20,7 @@ PRESENT, ABSENT_STATE = "present", "absent"
 AUTO, CONTAINERD, CRIO = "auto", "containerd", "crio"
 KUBELET_SERVICE = "kubelet"
 _INT32_MAX = 2**31 - 1
-_ENDPOINT = re.compile(
-    r"(?:unix://)?((?:/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+)", re.ASCII
-)  # the form that the proxy accepts for its sockets
+_ENDPOINT = re.compile(r"(?:unix://)?((?:/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+)", re.ASCII)  # as the proxy reads sockets
 _CGROUP = re.compile(r"[A-Za-z0-9_.:-]+\.slice|pod", re.ASCII)
 
 RUNTIME_SPEC: dict[str, Any] = {

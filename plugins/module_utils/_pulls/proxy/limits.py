@@ -42,9 +42,8 @@ _CONTINUATIONS = 8
 # The rates of nghttp2 (lib/nghttp2_session.h, NGHTTP2_DEFAULT_STREAM_RESET_BURST and _RATE; NGHTTP2_DEFAULT_GLITCH_BURST and _RATE).
 _RESETS, _RESETS_EACH_SECOND = 1000.0, 33.0
 _TRIFLES, _TRIFLES_EACH_SECOND = 10000.0, 330.0
-_TRIFLES_FOR_FRAME = (
-    4.0  # allowed per frame of data or headers sent to the client, as it may answer with WINDOW_UPDATEs and a PING
-)
+# For each frame of data or headers sent to the client, which may answer with WINDOW_UPDATEs and a PING.
+_TRIFLES_FOR_FRAME = 4.0
 
 # Open files besides those of connections: listening sockets, channels to the runtimes, and those of the metrics.
 _RESERVED_FILES = 128

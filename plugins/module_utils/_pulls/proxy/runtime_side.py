@@ -43,9 +43,8 @@ class RuntimeSide(asyncio.Protocol):
         self._unread = b""
         self._greeted = False
         self.out: list[bytes] = []
-        self.unacknowledged: deque[bool] = deque(
-            [False]
-        )  # for each SETTINGS frame sent to the runtime: whether it was the kubelet's
+        # For each SETTINGS frame sent to the runtime: whether it was the kubelet's.
+        self.unacknowledged: deque[bool] = deque([False])
         # The frames of an incomplete header block: no other frame may come between them.
         self._block: Optional[limits.Block] = None
         self.held = False  # a frame waits for the kubelet's window
