@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reading tar archives that come from elsewhere, compressed or not: front to back, in pieces, nothing unpacked.
+"""Reads untrusted tar archives, compressed or not: from front to back, in pieces, without unpacking.
 
     with decompress(file) as source:
         for member in read_members(source, entries=100, size=2**30):
             for piece in member.pieces(): ...
 
-`tarfile` believes an archive: it takes a header of any length into memory, and runs in a circle at a negative size. Here
-a header has a limit, a size is a whole number, and what is decompressed may be no more than a multiple of what was read.
-Every fault is a Damaged, a ValueError.
+`tarfile` trusts an archive: it reads a header of any length into memory, and loops forever on a negative size. Here headers have
+a limit, sizes are whole numbers, and decompressed data may only be a multiple of what was read. Every fault raises Damaged, a
+ValueError.
 
 Sources: POSIX pax(1), "ustar Interchange Format" and "pax Header Block"; GNU tar, "Basic Tar Format".
 """
@@ -31,16 +31,16 @@ FILE, DIRECTORY, SYMLINK, LINK, OTHER = "file", "directory", "symlink", "link", 
 _BLOCK = 512
 _HEADER_LIMIT = 2**16  # bytes of an extended header; a path has at most 4,096
 _KINDS = {b"0": FILE, b"\0": FILE, b"7": FILE, b"5": DIRECTORY, b"2": SYMLINK, b"1": LINK}
-_WITHOUT_CONTENT = (b"1", b"2", b"3", b"4", b"5", b"6")  # whatever size is written there
+_WITHOUT_CONTENT = (b"1", b"2", b"3", b"4", b"5", b"6")  # whatever size the header states
 _EMPTY = bytes(_BLOCK)
-# Images and programs shrink to a third; whole layers of zeros, to a thousandth.
+# Images and programs compress to about a third; layers of zeros, to a thousandth.
 _RATIO = 200
-_FREE = 16 * 2**20  # bytes for which no ratio counts
-_XZ_MEMORY = 128 * 2**20  # for xz's window; `xz -9` takes 65 MiB
+_FREE = 16 * 2**20  # bytes to which the ratio does not apply
+_XZ_MEMORY = 128 * 2**20  # for the window of xz; `xz -9` needs 65 MiB
 
 
 class Damaged(ValueError):
-    """What is wrong with an archive, in a few words."""
+    """The text is the problem of an archive, in a few words."""
 
 
 class Source(Protocol):
@@ -49,15 +49,15 @@ class Source(Protocol):
 
 @dataclass
 class Member:
-    name: str  # as it is written, without a "./" at its start
+    name: str  # as written, without a leading "./"
     kind: str
     size: int  # bytes of a file
     target: str  # of a link
-    pieces: Callable[[], Iterator[bytes]] = field(repr=False)  # of its content, once, before the next member
+    pieces: Callable[[], Iterator[bytes]] = field(repr=False)  # the content, to be read once, before the next member
 
 
 def read_members(source: Source, *, entries: int, size: int) -> Iterator[Member]:
-    """Damaged beyond so many entries, or so many bytes in all of them."""
+    """All members in order. Damaged when there are more than `entries`, or when they have more than `size` bytes together."""
     tar = _Tar(source)
     long: dict[str, str] = {}
     count = total = 0
@@ -79,7 +79,7 @@ def read_members(source: Source, *, entries: int, size: int) -> Iterator[Member]
         name, target = long.get("path") or _name(header), long.get("linkpath") or _text(header[157:257])
         long = {}
         member_kind = _KINDS.get(kind, OTHER)
-        if member_kind == FILE and name.endswith("/"):  # as tar of before 1988 wrote directories
+        if member_kind == FILE and name.endswith("/"):  # how tar before 1988 wrote directories
             member_kind = DIRECTORY
         yield tar.member(name[2:] if name.startswith("./") else name, member_kind, length, target)
 
@@ -89,11 +89,11 @@ class _Tar:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._left = 0  # of the member that was given out
+        self._left = 0  # unread bytes of the present member
         self._padding = 0
 
     def header(self) -> Optional[bytes]:
-        """The next one, checked; None at the end."""
+        """The next header, after a check of its sum; None at the end."""
         for size in (self._left, self._padding):
             for _piece in self._pieces(size):
                 pass
@@ -148,7 +148,7 @@ class _Tar:
 
 
 def _parse_records(kind: bytes, data: bytes) -> dict[str, str]:
-    """What a header says of the member after it: GNU's long names, and the records of pax, `LENGTH KEY=VALUE\\n`."""
+    """What a header says about the next member: GNU's long names, and records of pax, `LENGTH KEY=VALUE\\n`."""
     if kind in (b"L", b"K"):
         return {"path" if kind == b"L" else "linkpath": _text(data)}
     records: dict[str, str] = {}
@@ -167,13 +167,13 @@ def _parse_records(kind: bytes, data: bytes) -> dict[str, str]:
 
 def _name(header: bytes) -> str:
     name, prefix = _text(header[:100]), _text(header[345:500])
-    # GNU's own format has other things there.
+    # GNU's own format uses these fields for something else.
     return f"{prefix}/{name}" if prefix and header[257:263] == b"ustar\0" else name
 
 
 def _size(header: bytes) -> int:
     data = header[124:136]
-    if data[0] & 0x80:  # base 256, of more than 8 GiB
+    if data[0] & 0x80:  # base 256, for sizes above 8 GiB
         if data[0] != 0x80:
             raise Damaged("a negative size")
         return int.from_bytes(data[1:], "big")
@@ -202,7 +202,7 @@ def _text(data: bytes) -> str:
 
 
 def decompress(source: Source) -> Source:
-    """`source` itself, or what gzip, bzip2 or xz made smaller, as its first bytes say."""
+    """`source` itself, or its decompressed content if its first bytes are those of gzip, bzip2 or xz."""
     head = b""
     while len(head) < 6:
         piece = source.read(6 - len(head))
@@ -220,7 +220,7 @@ def decompress(source: Source) -> Source:
 
 
 def unpack(data: bytes, *, limit: int) -> bytes:
-    """What is compressed so, at once. Damaged beyond `limit` bytes."""
+    """The decompressed content of `data`. Damaged when it exceeds `limit` bytes."""
     source, made = decompress(io.BytesIO(data)), bytearray()
     while True:
         piece = source.read(PIECE)
@@ -232,7 +232,7 @@ def unpack(data: bytes, *, limit: int) -> bytes:
 
 
 class _Pushed:
-    """A source, and what was read of it to see what it is."""
+    """A source whose first bytes, read to identify it, come first again."""
 
     def __init__(self, head: bytes, source: Source) -> None:
         self._head = head
@@ -246,7 +246,7 @@ class _Pushed:
 
 
 class _Gzip:
-    """zlib's decompressor with the face of the two others."""
+    """zlib's decompressor with the interface of the other two."""
 
     def __init__(self) -> None:
         self._one = zlib.decompressobj(zlib.MAX_WBITS | 16)

@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The boundary between two batches of a slice: what failed is recorded, and another batch begins only where the whole run allows it.
+"""The boundary between two batches of a slice: failures are recorded, and the next batch begins only if the whole run allows it.
 
-A slice writes its own failures first and then reads those of all, in one request: the API server answers a patch with the whole object.
-So of two slices that fail at once, the later one sees both. Once the ConfigMap has more failures than `max_fail`, no batch begins.
+A slice writes its own failures and then reads all failures, in one request: the API server answers a patch with the whole object. So of
+two slices that fail at once, the later one sees both failures. When the ConfigMap has more failures than `max_fail`, no batch begins.
 
-Nothing waits for its confirmation at a boundary, so a worker may wait there until the API server answers again.
+At a boundary no change waits for its confirmation, so a worker may wait there until the API server answers again.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .record import Record, SliceRecord, read_record
 AWAY_SECONDS = 1800.0
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 10.0
 _FORBIDDEN, _FORBIDDEN_SECONDS, _FORBIDDEN_PAUSE_SECONDS = "core-api-forbidden", 60.0, 2.0
-_GONE = ("core-api-absent", _FORBIDDEN)  # the namespace of the run is being removed, and rights with it
+_GONE = ("core-api-absent", _FORBIDDEN)  # the run's namespace is being removed, and the rights with it
 
 T = TypeVar("T")
 
 
 def wait_for_rights(host: Host, ask: Callable[[], T]) -> T:
-    """The answer to `ask`. An API server that has just started refuses everybody until it has read who has which rights
-    (https://github.com/kubernetes/kubernetes/issues/121635), so PeerError `core-api-forbidden` is raised after a minute of it."""
+    """The answer to `ask`. An API server that has just started refuses everybody until it has read the RBAC objects
+    (https://github.com/kubernetes/kubernetes/issues/121635), so PeerError `core-api-forbidden` is only raised after a minute."""
     deadline = host.monotonic() + _FORBIDDEN_SECONDS
     while True:
         try:
@@ -46,12 +46,12 @@ def wait_for_rights(host: Host, ask: Callable[[], T]) -> T:
 
 
 class _Removed(Exception):
-    """The run, and its namespace with it."""
+    """The run was removed, with its namespace."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """`name` is that of the slice, `holder` the UID of the pod. The file `stop_file` is made when the pod is to end."""
+    """`name` is the name of the slice, `holder` the UID of the pod. The file `stop_file` appears when the pod must end."""
 
     namespace: str
     record: str  # name of the ConfigMap
@@ -66,7 +66,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Answer:
-    """`stop`: no further batch begins. `elsewhere` are hosts that failed in other slices, or before this pod."""
+    """`stop`: no further batch may begin. `elsewhere`: hosts that failed in other slices, or under earlier pods of this slice."""
 
     stop: bool
     why: str = ""
@@ -76,7 +76,7 @@ class Answer:
 
 
 class Boundary:
-    """Every method raises PeerError where the API server is away for too long, or its answer is none of ours."""
+    """Every method raises PeerError when the API server is away for too long, or its answer is not valid."""
 
     def __init__(self, host: Host, api: Api, place: Place, *, away_seconds: float = AWAY_SECONDS) -> None:
         self._host = host
@@ -85,12 +85,12 @@ class Boundary:
         self._away_seconds = away_seconds
 
     def claim(self) -> Answer:
-        """This pod has the slice from now on, unless it has lost it to another; the one that had it begins no further batch. The record says
-        in which order, as clocks of machines differ."""
+        """Take the slice for this pod, unless it has already lost the slice to another pod; the previous pod begins no further batch. The
+        record has the order of the pods, as clocks of machines differ."""
         return self._write(lambda own: own.claim(self._place.holder), is_claim=True)
 
     def may_begin(self, batch: Collection[str]) -> Answer:
-        """Whether a batch of these hosts begins; it is recorded if so."""
+        """Whether a batch of these hosts may begin; if so, it is recorded."""
         if self._place.stop_file and self._host.stat(self._place.stop_file) is not None:
             return Answer(stop=True, why="the pod is being terminated")
         return self._write(lambda own: own.begin(batch), unless_over=True)
@@ -101,7 +101,7 @@ class Boundary:
         return self._write(lambda own: own.add(failed, done, batches=batches, ended=ended), failed=failed)
 
     def write_report(self, path: str, text: str) -> None:
-        """Into the ConfigMap of the slice, unless the run was removed."""
+        """Write the report into the slice's ConfigMap, unless the run was removed."""
         with suppress(_Removed):
             self._patiently(lambda: self._api.patch(path, {"data": {"report": text}}, params=MANAGER))
 
@@ -119,7 +119,7 @@ class Boundary:
             return Answer(stop=True, why="the run was removed")
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        """Again while the API server is away, and after a conflict."""
+        """Repeat the request while the API server is away, and after a conflict."""
         deadline, pause = self._host.monotonic() + self._away_seconds, _PAUSE_SECONDS
         while True:
             try:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run does next, by what there is of it. Pure: so a run that was cut off goes on wherever it was."""
+"""The next step of a run, decided from what exists of it. Pure: an interrupted run continues wherever it was."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MAKE, START, FOLLOW, GATHER, REMOVE, WAIT_GONE, END = "make", "start", "follow",
 
 @dataclass(frozen=True)
 class Next:
-    """`job` is CANARY or SLICE, of START and FOLLOW."""
+    """`job` is CANARY or SLICE, set for START and FOLLOW."""
 
     kind: str
     job: str = ""
 
 
 def next_step(request: FleetRunRequest, state: RunState, *, is_gathered: bool) -> Next:
-    """`is_gathered`: this run has the report. Raises what must not be touched."""
+    """`is_gathered`: this command has the report. Raises an error for what must not be touched."""
     refuse(request, state)
     if state.is_terminating:
         return Next(WAIT_GONE)
@@ -59,7 +59,7 @@ def _of_jobs(request: FleetRunRequest, state: RunState) -> Next:
 
 
 def refuse(request: FleetRunRequest, state: RunState) -> None:
-    """A Namespace of somebody else or of another feature, and one with a run of another request."""
+    """Refuse a Namespace of somebody else or of another feature, and one with a run of another request."""
     if state.namespace is None:
         return
     labels = mapping_in(state.namespace, "metadata", "labels")

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A fleet run on a management cluster: made, followed, gathered, removed.
+"""A fleet run on a management cluster: makes, follows, gathers and removes it.
 
-No process of ours is needed while it runs: the Jobs and the record carry it. Each turn of the loop looks at what there is and does what
-`next_step` says, so a run that was cut off is found and goes on.
+It needs no process of ours while it runs: the Jobs and the record are enough. Each turn of the loop reads what exists and does what
+`next_step` says, so an interrupted run is found and continues.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class FleetRunEngine(BaseEngine[FleetRunRequest, RunState, Plan]):
         return {**self.preview(ctx), **report, "files": self._files}
 
     def verify(self, ctx: Context[FleetRunRequest]) -> list[Finding]:
-        """A run leaves nothing that could be looked at: it has waited for the end of its Namespace."""
+        """Nothing to verify: the run has waited until its Namespace was gone."""
         return []
 
     def apply(self, plan: Plan, ctx: Context[FleetRunRequest]) -> Plan:
@@ -119,7 +119,7 @@ class _Run:
         self.files: list[str] = []
 
     def go_on(self) -> None:
-        """Until nothing is left of the run."""
+        """Work until nothing is left of the run."""
         while True:
             state = self._look()
             self._write_logs([pod for pod in state.pods if pod.phase in _ENDED])
@@ -146,8 +146,8 @@ class _Run:
                 self._ctx.host.sleep(_POLL_SECONDS)
 
     def _look(self) -> RunState:
-        """A run that is ended while it is followed must not be begun again: whoever ended it wants no further node changed. And a Namespace
-        that has come in place of the one that this command removed is another run's."""
+        """The state of the run. Error if the run was removed while it was followed: it must not begin again, as whoever removed it wants no
+        further node changed. A Namespace that replaced the one removed by this command belongs to another run."""
         state = self._patiently(self._read)
         is_followed = self._request.state == PRESENT and self.report is None
         if is_followed and self._uid and (state.uid != self._uid or state.is_terminating):
@@ -159,13 +159,13 @@ class _Run:
         return state
 
     def _read(self) -> RunState:
-        """Whoever has seen the run before may see it again. Rights that are missing from the beginning are reported at once."""
+        """A user who has seen the run before may see it again, so missing rights are then waited for. At the start they are an error."""
         if not self._uid:
             return read_run(self._request, self._api)
         return wait_for_rights(self._ctx.host, lambda: read_run(self._request, self._api))
 
     def _make(self, state: RunState) -> None:
-        """Up to an object that is there now: another command may make the same, or another run."""
+        """Make the objects. Stops at one that exists now: another command may be making the same run, or another one."""
         objects = build_objects(self._request)
         actual = {path: state.objects.get(path) for path in objects}
         for step in object_steps(objects, actual, present=True, foreign=foreign_error):
@@ -209,7 +209,7 @@ class _Run:
                 if log is None:
                     continue
                 name = f"{pod.slice_name or 'pod'}-{pod.name}.log"
-                # What a command before this one wrote is more than the reason why there is no log any more.
+                # What an earlier command wrote is more than the reason why there is no log any more.
                 if not log.startswith(_NO_LOG) or not self._ctx.host.stat(os.path.join(self._request.directory, name)):
                     self._write(name, log)
                 self._logged.add(pod.name)
@@ -228,14 +228,14 @@ class _Run:
             return f"{_NO_LOG}{error.in_one_line}\n"
 
     def _write(self, name: str, text: str) -> None:
-        """For its user alone: a log may name what a playbook printed."""
+        """Only the user may read the file: a log may contain what a playbook printed."""
         path = os.path.join(self._request.directory, name)
         self._ctx.host.make_directory(self._request.directory, mode=0o700)
         self._ctx.host.write(path, text.encode(), mode=0o600)
         self.files.append(path)
 
     def _remove(self, state: RunState) -> None:
-        """The Secret first, as pods take minutes to end."""
+        """Remove the Secret first, as pods take minutes to end."""
         self._ctx.progress.started("namespace", f"remove {self._request.namespace}")
         self._patiently(lambda: self._api.delete(secret_path(self._request.namespace)))
         self._remove_jobs()
@@ -243,14 +243,14 @@ class _Run:
         self._patiently(lambda: self._api.delete(path, {"preconditions": {"uid": uid}}))
 
     def _remove_jobs(self) -> None:
-        """Kubernetes removes the pods of a Namespace before its Jobs, and a failed pod of an index that is to be tried again stays for as
-        long as its Job: in a Namespace that is being removed no pod takes its place."""
+        """Kubernetes removes the pods of a Namespace before its Jobs, but a failed pod whose index is to be retried stays as long as its
+        Job: in a Namespace that is being removed no pod can replace it."""
         for job in (CANARY, SLICE):
             path = job_path(self._request.namespace, job)
             self._patiently(lambda path=path: self._api.delete(path, {"propagationPolicy": "Background"}))  # type: ignore[misc]
 
     def _once(self, create: Callable[[], object]) -> bool:
-        """False where the object is there, made by another command or by a request whose answer was lost: the next look says which."""
+        """Create an object. False if it exists, made by another command or by a request whose answer was lost: the next look decides."""
         try:
             self._patiently(create)
         except PeerError as error:
@@ -260,7 +260,7 @@ class _Run:
         return True
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        """The run goes on without us: an API server that is away is waited for."""
+        """Repeat the request while the API server is away, as the run continues without this command."""
         deadline = self._ctx.host.monotonic() + _AWAY_SECONDS
         while True:
             try:
@@ -279,7 +279,7 @@ def _away(error: BallastError) -> BallastError:
 
 
 def _without_secrets(step: ObjectStep) -> ObjectStep:
-    """Of a Secret the names of its files alone."""
+    """The step, with only the names of its files if it is a Secret."""
     if step.kind != "Secret":
         return step
     before, after = (

@@ -2,11 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The objects of a fleet run in the management cluster, in a Namespace of their own. Pure.
+"""The objects of a fleet run in the management cluster, in a Namespace of its own. Pure.
 
-The Jobs: a worker that crashes is tried again, as its nodes carry what they need to go on; one that was evicted is replaced and does not count
-(DisruptionTarget); one that ended its slice because the run may not go on is not tried again. `maxFailedIndexes` is never reached: the Job
-would remove the pods at work, in the middle of their batches. What ends a run is the record, which workers read between batches.
+The Jobs: a worker that crashed is retried, as its nodes have everything needed to continue; one that was evicted is replaced and does
+not count (DisruptionTarget); one that ended its slice because the run may not continue is not retried. `maxFailedIndexes` is never
+reached: the Job would then remove working pods in the middle of their batches. Workers end the run by the record, which they read
+between batches.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from .slices import CANARY, SLICE
 NAME = "ballast-fleet-run"
 CONTAINER = "worker"
 RUN_LABEL = {"app.kubernetes.io/name": NAME}
-DIGEST = "ballast.dev/fleet-run"  # annotation of the Namespace: who makes it has it, and it goes last
-STOPPED = 3  # status of a worker whose slice ended early; it is not tried again
-_RETRIES = 3  # of a worker that crashed
-_GRACE_SECONDS = 300  # a worker that is evicted finishes its batch
+DIGEST = "ballast.dev/fleet-run"  # annotation of the Namespace: the creator adds it, and it is removed last
+STOPPED = 3  # exit status of a worker whose slice ended early; it is not retried
+_RETRIES = 3  # of a crashed worker
+_GRACE_SECONDS = 300  # for an evicted worker to finish its batch
 _GROUP = "rbac.authorization.k8s.io"
 _USER = 1000  # of the image; its group is root
 _WORKER = "ansible_collections.ballast.kube.plugins.module_utils._fleet_run.worker"
@@ -59,7 +60,7 @@ def report_path(namespace: str, slice_name: str) -> str:
 
 
 def build_objects(request: FleetRunRequest) -> dict[str, Object]:
-    """By path, in the order of creation; without the Jobs."""
+    """Objects by path, in the order of creation; without the Jobs."""
     space = request.namespace
     names = [NAME, *map(report_name, request.slices.by_name)]
     head = _head("v1", "Namespace", space, **{DIGEST: request.digest})
@@ -79,7 +80,7 @@ def build_objects(request: FleetRunRequest) -> dict[str, Object]:
 
 
 def worker_rights(namespace: str, config_maps: list[str]) -> dict[str, Object]:
-    """What a worker may: read and patch the record and the reports, by name."""
+    """RBAC of the workers: read and patch the record and the reports, by name."""
     rules = f"/apis/{_GROUP}/v1/namespaces/{namespace}"
     return {
         f"{rules}/roles/{NAME}": {
@@ -112,7 +113,7 @@ def build_job(request: FleetRunRequest, job: str) -> Object:
             "parallelism": min(request.parallelism, count),
             "backoffLimitPerIndex": _RETRIES,
             "maxFailedIndexes": count,
-            # Never two workers of one slice, where the kubelet can say that the first has ended.
+            # Never two workers of one slice, if the kubelet can report that the first has ended.
             "podReplacementPolicy": "Failed",
             "podFailurePolicy": {
                 "rules": [
@@ -133,7 +134,7 @@ def _pod(request: FleetRunRequest, job: str) -> dict[str, Any]:
         "name": CONTAINER,
         "image": request.image,
         "imagePullPolicy": "IfNotPresent",
-        # No command: the image's own first process finds the user's name and passes signals on.
+        # No command, as the image's own first process finds the user's name and passes signals on.
         "args": ["python3", "-m", _WORKER, job],
         "env": [
             {"name": "PYTHONPATH", "value": _COLLECTIONS},
@@ -145,14 +146,14 @@ def _pod(request: FleetRunRequest, job: str) -> dict[str, Any]:
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
         },
-        # It works in the image's own /runner: the directory of an emptyDir is everybody's.
+        # It works in the image's own /runner, as the directory of an emptyDir is world-writable.
         "volumeMounts": [{"name": "input", "mountPath": INPUT, "readOnly": True}],
     }
     return {
         "serviceAccountName": NAME,
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
-        "dnsPolicy": "Default",  # names of hosts are those of the machines, not of the cluster
+        "dnsPolicy": "Default",  # host names are resolved as on the machines, not as in the cluster
         "enableServiceLinks": False,
         "securityContext": {
             "runAsNonRoot": True,
@@ -162,7 +163,7 @@ def _pod(request: FleetRunRequest, job: str) -> dict[str, Any]:
         },
         "containers": [container],
         "volumes": [
-            # ssh refuses a key of the user's own that the group may read; root's it takes.
+            # ssh refuses a key that belongs to its user and that the group may read; it accepts such a key of root.
             {"name": "input", "secret": {"secretName": NAME, "defaultMode": 0o440}},
         ],
     }

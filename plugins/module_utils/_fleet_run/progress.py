@@ -16,7 +16,7 @@ from .state import PodState, RunState
 
 
 def progress_lines(request: FleetRunRequest, state: RunState) -> Iterator[tuple[str, str]]:
-    """Slice and text, of those that have not ended."""
+    """Slice and text, for each slice that has not ended."""
     record = state.record or Record(request.max_fail)
     for job in (CANARY, SLICE):
         row = state.jobs.get(job)

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the slices of a run tell each other: one ConfigMap, of which each slice writes its own key.
+"""What the slices of a run share: one ConfigMap, in which each slice writes its own key.
 
-    max_fail   nodes of the whole run that may fail
-    slice-3    {"holder": UID of the pod at work, "former": [UIDs of those before it], "begun": [...], "failed": [...],
-               "done": [...], "batches": 2, "ended": ""}
+    max_fail   number of nodes of the whole run that may fail
+    slice-3    {"holder": UID of the working pod, "former": [UIDs of earlier ones], "begun": [...], "failed": [...],
+                "done": [...], "batches": 2, "ended": ""}
 
 `ended` is why the slice ended the run: a closed gate, or a check before the first change.
 
@@ -28,7 +28,7 @@ MAX_FAIL = "max_fail"
 
 @dataclass(frozen=True)
 class SliceRecord:
-    """`begun`, `failed` and `done` are names of hosts, each in one of them: begun is what is at work, or was when a pod ended."""
+    """`begun`, `failed` and `done` are host names, each in only one of them. A begun host is at work, or was when a pod ended."""
 
     holder: str = ""
     former: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class SliceRecord:
     def add(
         self, failed: Collection[str] = (), done: Collection[str] = (), *, batches: int = 0, ended: str = ""
     ) -> SliceRecord:
-        """A host that failed stays failed: it is not tried again in this run."""
+        """The record with these results. A failed host stays failed: it is not retried in this run."""
         all_failed = {*self.failed, *failed}
         all_done = {*self.done, *done} - all_failed
         return replace(
@@ -75,7 +75,7 @@ class Record:
 
     @property
     def is_over(self) -> bool:
-        """No slice begins another batch."""
+        """Whether no slice may begin another batch."""
         return bool(self.why)
 
     @property
@@ -92,7 +92,7 @@ class Record:
 
 
 def read_record(config_map: Mapping[str, Any]) -> Record:
-    """PeerError `fleet-run-record` where it is not as the slices write it: then nothing is begun."""
+    """PeerError `fleet-run-record` when its form is not that of the slices: then nothing is begun."""
     name = str(mapping_in(config_map, "metadata").get("name", ""))
     data = mapping_in(config_map, "data")
     try:

@@ -16,14 +16,14 @@ from .record import Record, SliceRecord
 from .request import FleetRunRequest
 
 CONFIRMED, FAILED, NOT_KNOWN = "confirmed", "failed", "not known"
-NOT_BEGUN, NO_ANSWER, UNCHANGED = "not begun", "no answer", "unchanged"  # as plugin_utils/fleet/run.py has them
+NOT_BEGUN, NO_ANSWER, UNCHANGED = "not begun", "no answer", "unchanged"  # the words of plugin_utils/fleet/run.py
 _REMEDY = "  do:    fix the problems listed above, then run the same command again: completed nodes are skipped"
 _BEFORE = "by an earlier pod of the slice"
 
 
 @dataclass(frozen=True)
 class FleetReport:
-    """`nodes` have by host its outcome in a word or two; `failure` is "" where every node is done."""
+    """`nodes` has the outcome by host, in a word or two; `failure` is "" when every node is done."""
 
     lines: tuple[str, ...]
     nodes: Mapping[str, str]
@@ -40,7 +40,7 @@ def merge_reports(request: FleetRunRequest, record: Record, reports: Mapping[str
         given, left, own = _rows(report.get("rows")), report.get("not_done"), record.of(name)
         for host in hosts:
             row = given.get(host) or _without_report(host, own)
-            # A slice records what failed before it writes its report.
+            # A slice records failures before it writes its report.
             rows[host] = _without_report(host, own) if host in own.failed and is_done(row) else row
         listed = left if isinstance(left, list) else []
         not_done |= {host for host in hosts if host in listed or not is_done(rows[host])}
@@ -101,14 +101,14 @@ def _without_report(host: str, own: SliceRecord) -> tuple[str, str]:
 
 
 def rows_by_record(hosts: Sequence[str], own: SliceRecord) -> dict[str, tuple[str, str]]:
-    """Of a slice whose playbook is not run again: what pods before this one did."""
+    """Rows of a slice whose playbook does not run again: what pods before this one did."""
     return {host: _without_report(host, own) for host in hosts}
 
 
 def with_earlier(rows: Mapping[str, Any], earlier: SliceRecord) -> dict[str, tuple[str, str]]:
-    """Rows of a pod's report, with what pods before it did, as it was when this one took the slice: a node that one of them had begun, and that
-    is unchanged now, was confirmed by it. One that it had begun, and this one has not, is not known: the cluster may have lost the machine of a
-    pod that is at work still."""
+    """Rows of a pod's report, combined with what earlier pods did, as recorded when this one took the slice. A node that an earlier pod had
+    begun and that is unchanged now was confirmed by that pod. One that it had begun, and this pod has not, is not known: the cluster may
+    have lost contact with the machine of a pod that still works."""
     merged = {host: (str(row[0]), str(row[1])) for host, row in rows.items()}
     for host in (*earlier.done, *earlier.begun):
         if merged.get(host, ("",))[0] == UNCHANGED:

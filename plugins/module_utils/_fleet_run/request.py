@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The request: which playbook over which hosts, in how many slices, on which cluster."""
+"""The request: which playbook for which hosts, in how many slices, on which cluster."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ PRESENT, ABSENT = "present", "absent"
 PLAYBOOKS = {
     "kube_proxy_migrate": "kube_proxy",
     "kube_proxy_rollback": "kube_proxy",
-}  # with the prefix of its variables
+}  # with the prefix of each playbook's variables
 SLICES_MOST = 100
 SECRET_BYTES = 1_000_000  # a Secret holds 1 MiB
 _DIGEST_ROUNDS = 200_000
-INPUT = "/input"  # where the Secret is in a pod
+INPUT = "/input"  # mount point of the Secret in a pod
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _NO_NAME = re.compile(r"[\[\]]|^[^:]*:[0-9]+$", re.ASCII)
 # paths of the Ansible control node, in place of which a pod has its own.
@@ -60,7 +60,7 @@ REQUIRED_IF = [("state", PRESENT, ("request", "dir"))]
 
 @dataclass(frozen=True)
 class FleetRunRequest:
-    """`inventory` has `hosts`, variables by host; `groups`, hosts by group; `local`, variables of localhost that the playbook knows;
+    """`inventory` has `hosts`, variables by host; `groups`, hosts by group; `local`, variables of localhost that the playbook uses;
     `extra`, those given with -e."""
 
     kubeconfig: str
@@ -87,7 +87,7 @@ class FleetRunRequest:
 
     @cached_property
     def secret(self) -> dict[str, bytes]:
-        """Content of the Secret, by file."""
+        """The content of the Secret, by file name."""
         own = {_KEY: f"{INPUT}/ssh-key"} if self.ssh_key else {}
         variables, groups = self.inventory["hosts"], self.inventory["groups"]
         local = self.inventory.get("local", {})
@@ -108,7 +108,7 @@ class FleetRunRequest:
 
     @property
     def _variables(self) -> dict[str, Any]:
-        """Of the playbook in each slice: its hosts are all of its inventory, and max_fail is a number of the whole run."""
+        """Variables of the playbook in each slice: its hosts are its whole inventory, while max_fail counts for the whole run."""
         prefix = PLAYBOOKS[self.playbook]
         own: dict[str, Any] = {"hosts": "all", "canaries": "", "max_fail": self.max_fail}
         own["plan_file"] = ""  # of the control node, wherever it was given
@@ -129,7 +129,7 @@ class FleetRunRequest:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any], host: Host) -> FleetRunRequest:
-        """Problems with every wrong option."""
+        """Raises Problems with every wrong option."""
         problems: list[BallastError] = []
         if not _NAMESPACE.fullmatch(params["namespace"]):
             problems.append(_wrong("namespace", params["namespace"], "a name of a Namespace", "use a-z, 0-9 and -"))
@@ -176,7 +176,7 @@ class FleetRunRequest:
 
 
 def is_encrypted(key: bytes) -> bool:
-    """Of a private key in a form that OpenSSH reads: PEM, PKCS #8, or its own (its PROTOCOL.key)."""
+    """Whether a private key is encrypted, in a form that OpenSSH reads: PEM, PKCS #8, or its own (its PROTOCOL.key)."""
     head, _line, rest = key.strip().partition(b"\n")
     if b"OPENSSH PRIVATE KEY" not in head:
         return b"ENCRYPTED" in head or rest.startswith(b"Proc-Type: 4,ENCRYPTED")
@@ -199,7 +199,7 @@ def _of_playbook(asked_for: Mapping[str, Any]) -> list[BallastError]:
 
 
 def _of_names(hosts: Sequence[str]) -> list[BallastError]:
-    """Of a file, Ansible reads brackets as a range of hosts, and a number behind a colon as a port: these would be other hosts."""
+    """Refuse names that Ansible would read differently from a file: brackets as a range of hosts, a number after a colon as a port."""
     wrong = [host for host in hosts if _NO_NAME.search(host) or not host.isprintable()]
     if not wrong:
         return []
@@ -211,7 +211,7 @@ def _of_names(hosts: Sequence[str]) -> list[BallastError]:
 
 
 def _read(name: str, path: Any, host: Host, problems: list[BallastError]) -> bytes:
-    """As a kubeconfig is: one that other users may write is refused, as it decides who is trusted."""
+    """Read a file with the rules for kubeconfigs: refused if other users can write it, as it decides who is trusted."""
     if not path:
         return b""
     data = host.read_trusted(path)
@@ -225,5 +225,5 @@ def _wrong(name: str, value: Any, expected: str, hint: str) -> BallastError:
 
 
 def _text(value: Any, *, in_order: bool = False) -> bytes:
-    """`in_order`: hosts are worked on in the order of the inventory."""
+    """JSON. `in_order` keeps the order of keys: hosts are processed in inventory order."""
     return json.dumps(value, sort_keys=not in_order, separators=(",", ":")).encode()

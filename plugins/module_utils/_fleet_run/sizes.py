@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run writes into ConfigMaps fits into them: the record has the names of all hosts, a report those of its slice. Pure.
+"""Checks that what a run writes fits into ConfigMaps: the record names all hosts, a report those of its slice. Pure.
 
-An API server refuses what does not fit, and would do so in the middle of the run: after a batch, whose failures would count for no slice.
+An API server refuses what does not fit, in the middle of the run: after a batch, whose failures would then count for no slice.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .record import SliceRecord
 from .slices import CANARY
 
 TEXT_BYTES = 900_000  # a ConfigMap holds 1 MiB; the record also has pods, and why a run ended
-_WORD, _FAILURE = 30, 1000  # characters of an outcome, and of why a slice was refused
+_WORD, _FAILURE = 30, 1000  # characters of an outcome, and of the reason why a slice was refused
 
 
 def find_size_problems(slices: Mapping[str, Sequence[str]]) -> list[BallastError]:
-    """`slices` are hosts by slice. Nothing but their names counts: a report that is too long loses its texts."""
+    """`slices` are hosts by slice. Only their names count, as a report that is too long omits its texts."""
     sizes = {f"the report of {name}": (_report_bytes(hosts), _report_hint(name)) for name, hosts in slices.items()}
     hint = "run parts of the fleet one after the other: -e kube_proxy_hosts=GROUP"
     sizes["the record of all names"] = (sum(map(_record_bytes, slices.values())), hint)
@@ -47,7 +47,7 @@ def _short_text(report: Mapping[str, Any]) -> str:
 
 
 def _report_bytes(hosts: Sequence[str]) -> int:
-    """At most, without texts."""
+    """The maximum size, without texts."""
     rows = dict.fromkeys(hosts, ("x" * _WORD, ""))
     return len(_short_text({"rows": rows, "not_done": list(hosts), "lines": [], "failure": "x" * _FAILURE}))
 
@@ -58,5 +58,5 @@ def _report_hint(name: str) -> str:
 
 
 def _record_bytes(hosts: Sequence[str]) -> int:
-    """A host is in one list of its slice, from its batch on."""
+    """From its batch on, each host is in one list of its slice."""
     return len(SliceRecord(begun=tuple(hosts)).as_text())

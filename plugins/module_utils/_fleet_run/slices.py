@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How the hosts of a fleet are divided, and the inventory of each part. Pure."""
+"""Divides the hosts of a fleet into slices, and makes the inventory of each. Pure."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any
 from .._core.host.host import NOTHING
 
 CANARY, SLICE = "canary", "slice"
-_SHARED = "ballast_fleet_slice"  # group of all hosts of a slice, with what they share
+_SHARED = "ballast_fleet_slice"  # group of all hosts of a slice, with their common variables
 
 
 @dataclass(frozen=True)
 class Slices:
-    """Hosts by slice. `canary` is empty where nothing is to be changed."""
+    """Hosts by slice. `canary` is empty when nothing is to be changed."""
 
     canary: tuple[str, ...]
     slices: tuple[tuple[str, ...], ...]
 
     @property
     def by_name(self) -> dict[str, tuple[str, ...]]:
-        """In the order of their work."""
+        """Hosts by name of the slice, in the order of work."""
         named = {slice_name(SLICE, index): hosts for index, hosts in enumerate(self.slices)}
         return {**({slice_name(CANARY, 0): self.canary} if self.canary else {}), **named}
 
@@ -37,8 +37,8 @@ def slice_name(job: str, index: int) -> str:
 
 
 def divide(hosts: Sequence[str], canaries: Sequence[str], count: int, *, acts: bool) -> Slices:
-    """Neighbours of the inventory are in different slices, as a rack is often one range of names. Where the run acts and no canary is named,
-    the first host is the canary."""
+    """Neighbours in the inventory get different slices, as a rack often is one range of names. If the run acts and no canary is named, the
+    first host is the canary."""
     canary = (tuple(canaries) or tuple(hosts[:1])) if acts else ()
     chosen = set(canary)
     others = [host for host in hosts if host not in chosen]
@@ -53,8 +53,8 @@ def slice_inventory(
     own: Mapping[str, Any],
     local: Mapping[str, Any] = NOTHING,
 ) -> dict[str, Any]:
-    """As Ansible's inventory plugin `yaml` reads it. `variables` are those of each host; what is the same for all stands once, in a group:
-    those of `all` are localhost's too, which has `local`. `own` are for all hosts, and take the place of theirs."""
+    """An inventory for Ansible's inventory plugin `yaml`. `variables` are by host; those that are equal for all are written once, in a
+    group, as variables of `all` would also apply to localhost, which has `local`. `own` apply to all hosts and override theirs."""
     rows = {host: {name: value for name, value in variables[host].items() if name not in own} for host in hosts}
     shared = _common_variables(list(rows.values()))
     chosen = set(hosts)
@@ -78,7 +78,7 @@ def slice_inventory(
 
 
 def inventory_of(hosts: Collection[str], inventory: Mapping[str, Any]) -> dict[str, Any]:
-    """One of slice_inventory with these hosts alone. No pattern leaves out a host whose name has a colon."""
+    """A result of slice_inventory with only these hosts. A host pattern cannot do this for names with a colon."""
     whole = inventory["all"]
     groups = {name: {**group, "hosts": _keep(group["hosts"], hosts)} for name, group in whole["children"].items()}
     return {"all": {**whole, "hosts": _keep(whole["hosts"], hosts), "children": groups}}
@@ -98,5 +98,5 @@ def _common_variables(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _is_same(one_value: Any, other: Any) -> bool:
-    """True is not 1 here."""
+    """Compares as JSON, so that True is not equal to 1."""
     return json.dumps(one_value, sort_keys=True) == json.dumps(other, sort_keys=True)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What there is of a run in the management cluster, as values. What the API answers is untrusted."""
+"""What exists of a run in the management cluster, as values. Answers of the API are untrusted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", re.ASCII)
 
 @dataclass(frozen=True)
 class JobState:
-    """`ended` is "", "Complete" or "Failed". `failed` are indexes that are not tried again."""
+    """`ended` is "", "Complete" or "Failed". `failed` are indexes that are not retried."""
 
     ended: str = ""
     completed: frozenset[int] = frozenset()
@@ -48,12 +48,12 @@ class PodState:
     name: str
     slice_name: str
     phase: str
-    why: str = ""  # of a pod that does not run yet
+    why: str = ""  # why the pod does not run yet
 
 
 @dataclass(frozen=True)
 class RunState:
-    """`objects` are those of build_objects by path, None for an absent one. `jobs` by the name that slices.py gives them."""
+    """`objects` are those of build_objects by path, None for an absent one. `jobs` by the names in slices.py."""
 
     namespace: Optional[Object]
     objects: Mapping[str, Optional[Object]] = field(default_factory=dict)
@@ -68,17 +68,17 @@ class RunState:
 
     @property
     def uid(self) -> str:
-        """Of the Namespace; "" without one."""
+        """UID of the Namespace; "" without one."""
         return str(mapping_in(self.namespace, "metadata").get("uid", ""))
 
     @property
     def digest(self) -> str:
-        """Of the run that is there."""
+        """Digest of the existing run."""
         return str(mapping_in(self.namespace, "metadata", "annotations").get(DIGEST, ""))
 
 
 def read_run(request: FleetRunRequest, api: Api) -> RunState:
-    """PeerError where the API server does not answer, or the record is not as the slices write it."""
+    """PeerError when the API server does not answer, or the record does not have the form of the slices."""
     space = request.namespace
     namespace = api.find(namespace_path(space))
     if namespace is None or request.state != PRESENT or mapping_in(namespace, "metadata").get("deletionTimestamp"):
@@ -112,7 +112,7 @@ def _job(job: Object) -> JobState:
 
 
 def _indexes(text: Any) -> frozenset[int]:
-    """`0,2-4`."""
+    """The indexes in a text such as `0,2-4`."""
     indexes: set[int] = set()
     for part in str(text or "").split(","):
         match = _RANGE.fullmatch(part)
@@ -122,7 +122,7 @@ def _indexes(text: Any) -> frozenset[int]:
 
 
 def _pods(request: FleetRunRequest, items: Iterable[Object]) -> tuple[PodState, ...]:
-    """Names of pods and of slices are parts of paths, those of the logs too."""
+    """Pods with valid names only: names of pods and slices become parts of paths, also of log files."""
     pods = [_pod(item, request.slices.by_name) for item in items]
     return tuple(pod for pod in pods if _NAME.fullmatch(pod.name))
 

@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A worker of a fleet run, in a pod: runs the playbook over its slice by ansible-runner, and writes its report.
+"""A worker of a fleet run, in a pod: runs the playbook for its slice with ansible-runner, and writes its report.
 
     python3 -m ansible_collections.ballast.kube.plugins.module_utils._fleet_run.worker canary|slice
 
-The report is a ConfigMap of the slice: the log of a pod is gone with a pod that was evicted, and the message of a container that ended holds
-4 KiB, the outcomes of 30 nodes. Status 0: the slice came to its end, whatever became of its nodes. 3: the run may not go on. Anything else
-is a crash, after which the Job begins another pod.
+The report is a ConfigMap of the slice: an evicted pod takes its log with it, and the termination message of a container holds 4 KiB, the
+outcomes of 30 nodes. Exit status 0: the slice came to its end, whatever happened to its nodes. 3: the run may not continue. Any other
+is a crash, after which the Job starts another pod.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from .slices import inventory_of, slice_name
 WORK = "/runner/run"
 STOP_FILE = "/runner/stopping"
 _CRASHED = 1
-_TEMPORARY = 75  # EX_TEMPFAIL: the pod was to end before the slice was done
+_TEMPORARY = 75  # EX_TEMPFAIL: the pod had to end before the slice was done
 _REPORTS = "ballast.kube.playbook_report"
 
 
 @dataclass(frozen=True)
 class Played:
-    """What a playbook said: `rows` are outcome and text by host, in its last report; `lines` those of its preview."""
+    """What a playbook reported: `rows` are outcome and text by host, from its last report; `lines` are those of its preview."""
 
     rows: Mapping[str, Sequence[str]] = field(default_factory=dict)
     not_done: tuple[str, ...] = ()
@@ -54,12 +54,12 @@ class Played:
 
     @property
     def is_refused(self) -> bool:
-        """Before the first change."""
+        """Whether the playbook was refused before its first change."""
         return bool(self.failure) and not self.rows
 
     def after(self, result: Mapping[str, Any]) -> Played:
-        """With one more result of playbook_report."""
-        if "stop" in result:  # of a batch
+        """With another result of playbook_report."""
+        if "stop" in result:  # the result of a batch
             return self
         return replace(
             self,
@@ -122,8 +122,8 @@ def read_settings(host: Host, name: str) -> Settings:
 
 
 def plan_hosts(settings: Settings, claimed: Answer) -> tuple[list[str], Optional[Played]]:
-    """Hosts that the playbook is run over. A host that failed under an earlier pod of the slice is not tried again. With none left, or where
-    the run is over, what there is to say without a run."""
+    """Hosts for which the playbook runs. A host that failed under an earlier pod of the slice is not retried. With no host left, or when
+    the run is over, also the result to report without a run."""
     failed = claimed.own.failed
     left = [name for name in settings.hosts if name not in failed]
     if left and not claimed.stop:
@@ -133,7 +133,7 @@ def plan_hosts(settings: Settings, claimed: Answer) -> tuple[list[str], Optional
 
 
 def write_work(host: Host, settings: Settings, place: Place, hosts: Sequence[str]) -> None:
-    """The directory of ansible-runner. Variables are in a file of it: they may be secrets, which no command line has."""
+    """Make the directory of ansible-runner. Variables are in a file, as they may be secrets, which must not be in a command line."""
     slice_variables = {
         "namespace": place.namespace,
         "record": place.record,
@@ -162,7 +162,7 @@ def _run(settings: Settings) -> Played:
     played: list[Played] = [Played()]
 
     def take(event: Mapping[str, Any]) -> bool:
-        """Events stay on no disk: thousands of nodes have hundreds of thousands."""
+        """Handle an event. Events are not kept on disk: thousands of nodes have hundreds of thousands."""
         result = _report_in(event)
         if result is not None:
             played[0] = played[0].after(result)
@@ -193,12 +193,12 @@ def _report_in(event: Mapping[str, Any]) -> Optional[Mapping[str, Any]]:
 def finish(
     host: Host, boundary: Boundary, place: Place, played: Played, settings: Settings, earlier: SliceRecord
 ) -> int:
-    """Writes the report, where the playbook came to one. The status of the worker. `earlier` is the record that it found."""
+    """Write the report, if the playbook made one. Returns the worker's exit status. `earlier` is the record that it found."""
     if not (played.rows if settings.acts else played.lines) and not played.is_refused:
         return _CRASHED
     not_begun = {name for name, row in played.rows.items() if row[0] == NOT_BEGUN}
     ended = played.failure.partition("\n")[0] if played.is_refused and settings.acts else ""
-    # Those that failed in a batch were counted there.
+    # Hosts that failed in a batch were counted at its end.
     silent = {name for name, row in played.rows.items() if row[0] == NO_ANSWER}
     answer = boundary.count(failed=silent, ended=ended)
     is_ending = bool(not_begun) and not answer.stop and host.stat(place.stop_file) is not None

@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads image archives: OCI layouts and those of `docker save`, compressed or not.
+"""Reads image archives: OCI layouts and archives of `docker save`, compressed or not.
 
 An archive is untrusted, so it is read once, front to back, without unpacking, and sizes are bounded.
 
-    image_references(path)  the images in it, as containerd names them after an import
-    inspect(file)           the same with the definitions in our own archives; checks every digest
+    image_references(path)  the images in it, named as containerd names them after an import
+    inspect(file)           also the definitions that our own archives contain; verifies every digest
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from .layout import DEFINITIONS_ANNOTATION, NAME_ANNOTATION, PACKAGES_LABEL, TAG
 from .messages import MESSAGES
 
 _BYTES_MAX = 64 * 2**30  # unpacked; a compressed archive could otherwise be endless
-_MEMBERS_MAX = 20_000  # docker's older form has four for each layer, and an image at most 127 layers
-_DOCUMENT_MAX = 4 * 2**20  # containerd's own limit for a manifest is 8 MiB; real ones are below 100 KiB
+_MEMBERS_MAX = 20_000  # docker's older form has four members per layer, and an image at most 127 layers
+_DOCUMENT_MAX = 4 * 2**20  # containerd's own limit for a manifest is 8 MiB; real ones have less than 100 KiB
 _DOCUMENTS_MAX = 64 * 2**20  # all documents that are kept
 
 _DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
@@ -41,26 +41,26 @@ _DOCKER_LAYER = "application/vnd.docker.image.rootfs.diff.tar"
 
 class ImageReference(NamedTuple):
     name: str  # in full: docker.io/library/busybox:1
-    digest: str  # as `ctr images ls` shows it once the image is imported
+    digest: str  # as `ctr images ls` shows it after the import
 
 
 @dataclass(frozen=True)
 class ImageFacts:
     name: str
     digest: str  # of the manifest
-    config_digest: str  # which the runtime's CRI calls the image's id
-    packages: tuple[str, ...] = ()  # NAME=VERSION, of our own archives
+    config_digest: str  # the image's id in the runtime's CRI
+    packages: tuple[str, ...] = ()  # NAME=VERSION; only in our own archives
 
 
 @dataclass(frozen=True)
 class ArchiveFacts:
     size: int
     images: tuple[ImageFacts, ...]
-    definitions: Any  # JSON, as given to the module; None where the archive is not ours
+    definitions: Any  # JSON, as given to the module; None when the archive is not ours
 
 
 class DamagedArchive(ValueError):
-    """The problem, in a few words."""
+    """The text is the problem, in a few words."""
 
 
 def image_references(path: str) -> list[ImageReference]:
@@ -107,7 +107,7 @@ class _Member:
 
 
 def _scan(file: Source) -> dict[str, _Member]:
-    """Every regular file of the tar by name; links resolve to their file."""
+    """Every regular file in the tar, by name; links resolve to their file."""
     members: dict[str, _Member] = {}
     links: dict[str, str] = {}
     kept = 0
@@ -126,8 +126,8 @@ def _scan(file: Source) -> dict[str, _Member]:
         raise DamagedArchive(f"it is not a readable tar file: {error}") from error
     except OSError as error:
         raise DamagedArchive(f"it cannot be read: {error.strerror or error}") from error
-    # A tar that was cut between two entries lacks the end marker, which is no error here: a document then names a
-    # file that is missing.
+    # A tar that was cut between two entries lacks the end marker. That is no error here: a document then names a file
+    # that is missing.
     for name, target in links.items():
         if target in members:
             members.setdefault(name, members[target])
@@ -152,7 +152,7 @@ def _clean(name: str) -> str:
 
 
 def _link_target(name: str, member: TarMember) -> str:
-    """Where a link inside the tar leads: symbolic ones are relative to their directory, hard ones to the top."""
+    """Where a link inside the tar leads: symbolic links are relative to their directory, hard links to the top."""
     parts = [] if member.kind == LINK else name.split("/")[:-1]
     for part in member.target.split("/"):
         if part == ".." and parts:
@@ -210,7 +210,7 @@ def _converted_digest(config: _Member, layers: list[_Member]) -> str:
 
 
 def complete_name(tag: str) -> str:
-    """`busybox` is docker.io/library/busybox:latest (distribution/reference, ParseDockerRef)."""
+    """The full name: `busybox` is docker.io/library/busybox:latest (distribution/reference, ParseDockerRef)."""
     domain, slash, rest = tag.partition("/")
     if not slash or not (set(domain) & set(".:") or domain == "localhost"):
         domain, rest = "docker.io", tag
@@ -256,7 +256,7 @@ def _file(contents: Mapping[str, _Member], name: object) -> _Member:
 
 
 def _name(name: str) -> str:
-    """Refuses anything but an image name, before it gets to a command line or a table."""
+    """Refuse anything but an image name, before it gets into a command line or a table."""
     plain, _at, _digest = name.partition("@")
     if len(name) > 300 or not (NAME.fullmatch(plain) or NAME.fullmatch(f"{plain}:tag")):
         raise DamagedArchive(f"{name[:80]!r} is not an image name")

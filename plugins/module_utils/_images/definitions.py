@@ -22,28 +22,28 @@ from .._core.engine.plan import Value
 from .._core.text.errors import BallastError, Problems
 from .messages import MESSAGES
 
-# distribution/reference: domain, path, tag; always in full, since containerd completes no name on import.
+# distribution/reference: domain, path, tag; always the full name, as containerd completes no names on import.
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 NAME = re.compile(
     rf"(?:localhost|[a-z0-9][-a-z0-9]*(?:\.[a-z0-9][-a-z0-9]*)+)(?::[0-9]{{1,5}})?(?:/{_PART})+:[\w][-.\w]{{0,127}}",
     re.ASCII,
 )
-# deb-control(5) Package, and the version that apt-get takes behind it.
+# A package name as in deb-control(5), optionally followed by =VERSION as apt-get accepts it.
 PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+~:-]+)?", re.ASCII)
 _SUITE = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
-_ORIGINS = ("source", "content", "local")  # of a file in a definition of the user's: one of them
+_ORIGINS = ("source", "content", "local")  # a file in a user's definition has exactly one of these
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_MODE = re.compile(r"[01][0-7]{3}", re.ASCII)  # the sticky bit and permissions; set-user-ID is an option of its own
+_MODE = re.compile(r"[01][0-7]{3}", re.ASCII)  # the sticky bit and permissions; set-user-ID is a separate option
 _USER_PART = r"(?:[a-z_][-a-z0-9_]*|[0-9]{1,10})"
 _USER = re.compile(rf"{_USER_PART}(?::{_USER_PART})?", re.ASCII)  # image-spec config.md: user or uid, and group or gid
 
 
 @dataclass(frozen=True)
 class File:
-    """A file from a package (`source`), a text (`content`, mode 0644), a `program` that the collection has built (mode 0755), an
-    `agent` of the collection's own (mode 0644, a file that Python runs), or a `local` file or directory of the building machine.
-    The last two have the `digest` of what is in it once that was read. `mode` ("0755") replaces that of the file, or of each file in
-    the directory. A process of a file with `setuid` runs as root, whose user started it."""
+    """A file from a package (`source`), a text (`content`, mode 0644), a `program` that the collection has built (mode 0755), an `agent` of
+    the collection (mode 0644, a file that Python runs), or a `local` file or directory of the building machine. Files of the last two
+    kinds have a `digest` once their content was read. `mode` ("0755") replaces the mode of the file, or of each file in the directory.
+    A program with `setuid` runs as root, whichever user starts it."""
 
     path: str
     source: Optional[str] = None
@@ -58,7 +58,7 @@ class File:
 
 @dataclass(frozen=True)
 class Directory:
-    """One that is empty, or needs another mode than 0755."""
+    """A directory that is empty, or needs another mode than 0755."""
 
     path: str
     mode: str
@@ -72,7 +72,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Image:
-    """Takes only `files` from `packages`, but all programs and libraries from `whole` and its dependencies."""
+    """Contains only `files` from `packages`, but all programs and libraries from `whole` and its dependencies."""
 
     name: str
     packages: tuple[str, ...] = ()
@@ -82,15 +82,15 @@ class Image:
     entrypoint: tuple[str, ...] = ()
     cmd: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
-    stop_signal: str = ""  # that ends it in order; empty: SIGTERM
-    suite: str = ""  # Debian's, of the packages; empty: those of the building machine
+    stop_signal: str = ""  # the signal for an orderly end; empty: SIGTERM
+    suite: str = ""  # Debian suite of the packages; empty: that of the building machine
     directories: tuple[Directory, ...] = ()
-    user: str = ""  # of the command, as image-spec has it: "1000" or "1000:0"; empty: root
+    user: str = ""  # for the command, in the form of image-spec: "1000" or "1000:0"; empty: root
     working_dir: str = ""  # of the command; empty: the root directory
 
     def as_value(self) -> Value:
-        """As JSON, so that it compares equal with what is read back. Fields newer than the first archives are left out
-        when they are empty, so that those archives stay unchanged."""
+        """JSON data that compares equal with what is read back. Fields newer than the first archives are left out when they are empty,
+        so that those archives stay unchanged."""
         value: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         for name in ("whole", "stop_signal", "suite", "directories", "user", "working_dir"):
             if not value[name]:
@@ -120,18 +120,18 @@ _APPLETS = (
 # fmt: on
 
 _IPTABLES = tuple(f"{name}{end}" for name in ("iptables", "ip6tables") for end in ("", "-restore", "-save"))
-LEGACY_IPTABLES = "/usr/libexec/iptables-legacy"  # put first into PATH to have kube-proxy write legacy rules
+LEGACY_IPTABLES = "/usr/libexec/iptables-legacy"  # put first in PATH, this makes kube-proxy write legacy rules
 KUBE_PROXY, SERVICE_PROXY = "kube-proxy", "service-proxy"
 _SERVICE_PROXY_PROGRAM = "/usr/local/lib/ballast-service-proxy/ballast-service-proxy.pyz"
-# Without it nft prints 6 for tcp: a starting kube-proxy then takes every element of its maps for stale and deletes it, and Services
-# are refused. Ours could not read its table.
+# Without it nft prints 6 for tcp: a starting kube-proxy then considers every element of its maps stale and deletes it, and Services
+# are refused; ballast-service-proxy could not read its table.
 _PROTOCOLS = File(path="/etc/protocols", source="/etc/protocols")
-# As Debian has them since directories were merged into /usr; packages still use both spellings.
+# Debian's links since directories were merged into /usr; packages still use both spellings.
 _MERGED = tuple(Link(path=f"/{name}", to=f"usr/{name}") for name in ("bin", "lib", "lib64", "sbin"))
 
 
 def _program(name: str) -> Image:
-    """A program of `bin_dir`, and nothing else."""
+    """An image with one program of `bin_dir`, and nothing else."""
     path = f"/usr/local/bin/{name}"
     return Image(
         name=f"ballast.local/{name}:1",
@@ -142,14 +142,14 @@ def _program(name: str) -> Image:
 
 
 PRESETS: Mapping[str, Image] = {
-    # catatonit -P sleeps until it gets a signal, and then ends at once (catatonit(1)).
+    # catatonit -P sleeps until it gets a signal, and then exits at once (catatonit(1)).
     "pause": Image(
         name="ballast.local/pause:1",
         packages=("catatonit",),
         files=(File(path="/pause", source="/usr/bin/catatonit"),),
         entrypoint=("/pause", "-P"),
     ),
-    # Server (httpd, nc) and client (wget, nc, nslookup) in one.
+    # Server (httpd, nc) and client (wget, nc, nslookup) in one image.
     "busybox": Image(
         name="ballast.local/busybox:1",
         packages=("busybox-static",),
@@ -174,14 +174,14 @@ PRESETS: Mapping[str, Image] = {
         ),
         links=(
             *_MERGED,
-            # Debian's alternatives, which no package has a file of.
+            # Links of Debian's alternatives, which are in no package.
             *(Link(path=f"/usr/sbin/{name}", to="xtables-nft-multi") for name in _IPTABLES),
             *(Link(path=f"{LEGACY_IPTABLES}/{name}", to="/usr/sbin/xtables-legacy-multi") for name in _IPTABLES),
         ),
         entrypoint=("/usr/local/bin/kube-proxy",),
         env=(("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),),
     ),
-    # It is started as root and becomes this user, with CAP_NET_ADMIN alone: a container has no capability for any other user.
+    # Started as root, it becomes this user with only CAP_NET_ADMIN: a container has no capability for any other user.
     SERVICE_PROXY: Image(
         name=f"ballast.local/{SERVICE_PROXY}:1",
         packages=("netbase",),
@@ -210,7 +210,7 @@ PRESETS: Mapping[str, Image] = {
         entrypoint=("/usr/bin/docker-registry",),
         env=(("PATH", "/usr/bin"),),
     ),
-    # With kube-proxy, pause and other names, what kubeadm asks a registry for.
+    # Together with kube-proxy, pause and others, the images that kubeadm pulls from a registry.
     **{
         name: _program(name)
         for name in (
@@ -218,7 +218,7 @@ PRESETS: Mapping[str, Image] = {
             *("local-path-provisioner", "metallb-controller", "metallb-speaker", "metrics-server"),
         )
     },
-    # Another signal leaves its rules behind, and nothing that answers them.
+    # Any other signal would leave its rules behind, and nothing that answers them.
     "kube-network-policies": replace(_program("kube-network-policies"), stop_signal="SIGINT"),
 }
 DEFAULT_IMAGES = ("busybox", "pause")
@@ -267,7 +267,7 @@ SPEC: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class ImageArchiveRequest:
-    """An archive at `path` that holds these images, or no file there when there are none."""
+    """An archive at `path` with these images; without images, no file there."""
 
     path: str
     images: tuple[Image, ...]

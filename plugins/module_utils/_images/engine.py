@@ -4,9 +4,9 @@
 
 """Image archives: one file at one path, whose value is the definitions of its images.
 
-An archive that is damaged, or was made from other definitions, is built again. An archive that matches is left alone,
-also when newer packages exist: remove it to build it from them. A file that does not begin as our archives do belongs
-to someone else and is neither replaced nor removed.
+An archive that is damaged, or was made from other definitions, is built again. A matching archive is kept even when newer packages
+exist: remove it to build it from them. A file that does not begin like our archives belongs to someone else, and is neither
+replaced nor removed.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class ImageArchiveKind:
             "",
             "",
             None,
-        )  # path and version of a file, and what is in it
+        )  # path and version of the file read last, and its content
 
     def read_again(self, host: Host, path: str) -> Optional[ArchiveFacts]:
-        """As `read_facts`; without hashing the file that was read last, if it was not changed since."""
+        """`read_facts`, without hashing the last file again if it has not changed since."""
         stat = host.stat(path)
         if stat is not None and self._last[:2] == (path, stat.version):
             return self._last[2]
@@ -71,7 +71,7 @@ class ImageArchiveKind:
         if ctx.host.stat(place) is None:
             ctx.host.make_directory(place)
         with ctx.host.lock(f"{target}.lock"):
-            # Beside the archive, so that both need space in the same file system.
+            # Beside the archive, so that both use the same file system.
             with ctx.host.work_directory(place, os.path.basename(target)) as work:
                 ctx.host.write(target, build(ctx.host, images, directory=work))
             ctx.host.remove(f"{target}.lock")
@@ -96,7 +96,7 @@ class ImageEngine(ResourceEngine[ImageArchiveRequest]):
         return [Resource(kind=KIND, target=desired.path, value=value, title=title, group=_GROUP)]
 
     def observe(self, ctx: Context[ImageArchiveRequest]) -> State:
-        # One file, replaced in one step: it needs no journal.
+        # A single file, replaced in one step, needs no journal.
         path = ctx.desired.path
         value = self.read_value(KIND, path, ctx)
         record = Recorded(kind=KIND, target=path, title=f"image archive {path}", original=ABSENT)
@@ -121,7 +121,7 @@ class ImageEngine(ResourceEngine[ImageArchiveRequest]):
         return [Finding(id="image-archive-damaged", subject=ctx.desired.path, text=text, remedy=remedy)]
 
     def preview(self, ctx: Context[ImageArchiveRequest]) -> dict[str, object]:
-        # An archive that does not change has its digests already, which later tasks need to plan; a new one has only names.
+        # An unchanged archive already has digests, which later tasks need for their plans; a new one only has names.
         desired = ctx.desired
         if desired.images and not self.plan(desired, self.observe(ctx)).steps:
             return self.report(ctx)
@@ -147,7 +147,7 @@ ENGINE = ImageEngine()
 
 
 def require_ours(host: Host, path: str) -> None:
-    """Raises HostError when `path` is something other than a file of this module."""
+    """HostError when `path` is anything but a file of this module."""
     require_private(host, path)
     stat = host.stat(path)
     if stat is None:
@@ -167,7 +167,7 @@ def require_ours(host: Host, path: str) -> None:
 
 
 def read_facts(host: Host, path: str) -> Optional[ArchiveFacts]:
-    """None when there is no file. Raises DamagedArchive for anything but a consistent OCI layout."""
+    """The facts; None when there is no file. Raises DamagedArchive for anything but a consistent OCI layout."""
     with host.reading(path) as file:
         if file is None:
             return None
@@ -202,7 +202,7 @@ def _fill(host: Host, image: Image, packages: list[Package], whole: list[Package
 
 
 def _with_mode(entry: Entry, file: File) -> Entry:
-    """With the file's mode where it has one. Programs alone get the set-user-ID bit: of a directory, texts stay as they are."""
+    """The entry with the file's mode, if set. Only programs get the set-user-ID bit, so texts in a directory do not."""
     if not isinstance(entry, FileEntry):
         return entry
     mode = entry.mode if file.mode is None else int(file.mode, 8)
@@ -229,7 +229,7 @@ def _entry(host: Host, image: Image, file: File, packages: list[Package]) -> Fil
 
 
 def _images_of(value: Value) -> tuple[Image, ...]:
-    """The images of a value in a plan."""
+    """The images in a value of a plan."""
     images = value["images"] if isinstance(value, Mapping) else None
     if not isinstance(images, list):
         raise Bug("a plan for an image archive has no images", id="image-plan")

@@ -4,9 +4,9 @@
 
 """Formats files as an image archive. Pure, and byte-stable: the same input gives the same bytes.
 
-The archive is an OCI image layout (image-layout.md of opencontainers/image-spec) with docker's manifest.json beside
-it, so that `ctr images import`, `docker load` and `podman load` all read it. Each image has one uncompressed layer:
-the bytes of a compressed layer depend on the compressor's version.
+The archive is an OCI image layout (image-layout.md of opencontainers/image-spec) that also has docker's manifest.json, so that
+`ctr images import`, `docker load` and `podman load` can read it. Each image has one uncompressed layer, as the bytes of a
+compressed layer depend on the compressor's version.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar"
 
 NAME_ANNOTATION = "io.containerd.image.name"
 TAG_ANNOTATION = "org.opencontainers.image.ref.name"
-DEFINITIONS_ANNOTATION = "ballast.kube/definitions"  # of the index: what the archive was made from
+DEFINITIONS_ANNOTATION = "ballast.kube/definitions"  # of the index: the definitions from which the archive was made
 PACKAGES_LABEL = "ballast.kube/packages"  # of an image: "catatonit=0.1.7-1+b2"
 
 # Offset of index.json in the tar (after oci-layout's header and block, and its own header), and its first bytes.
@@ -53,7 +53,7 @@ class LinkEntry:
 
 @dataclass(frozen=True)
 class DirectoryEntry:
-    """Only where one is empty or has another mode than 0755: those above other entries come with these."""
+    """Only for empty directories and modes other than 0755: parents of entries are added automatically."""
 
     path: str
     mode: int
@@ -64,7 +64,7 @@ Entry = Union[FileEntry, LinkEntry, DirectoryEntry]
 
 @dataclass(frozen=True)
 class FilledImage:
-    """An image with the files from its packages."""
+    """An image with its files from packages."""
 
     image: Image
     entries: tuple[Entry, ...]
@@ -89,7 +89,7 @@ def format_layer(entries: Iterable[Entry]) -> bytes:
 
 
 def format_archive(images: Sequence[FilledImage], *, architecture: str) -> bytes:
-    """`architecture` is Go's name of it: amd64."""
+    """`architecture` is Go's name, such as amd64."""
     blobs: dict[str, bytes] = {}
     manifests = []
     docker = []
@@ -120,7 +120,7 @@ def format_archive(images: Sequence[FilledImage], *, architecture: str) -> bytes
         "oci-layout": _json({"imageLayoutVersion": "1.0.0"}),
         **{f"blobs/sha256/{digest}": data for digest, data in blobs.items()},
     }
-    # containerd reads the tar from its beginning, so the layout comes first, as skopeo writes it.
+    # containerd reads the tar from the beginning, so the layout comes first, as in skopeo's archives.
     first = ("oci-layout", "index.json", "manifest.json")
     order = [*first, *sorted(name for name in files if name not in first)]
     return _format_tar((_member(f"/{name}", kind=tarfile.REGTYPE, mode=0o644), files[name]) for name in order)

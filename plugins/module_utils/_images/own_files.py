@@ -2,10 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files that come from no package: files and directories of the machine that builds, which its user has written or compiled, and
-the collection's own programs.
+"""Files that come from no package: the user's files and directories on the building machine, and the collection's own programs.
 
-A request keeps a digest of each, so that an archive is built again when they change. Owner and dates do not count.
+A request keeps a digest of each, so that an archive is built again when they change. Owners and dates are ignored.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from .messages import MESSAGES
 if TYPE_CHECKING:
     from .._agent.installation import Installation
 
-    # Ansible brings to a machine what a module imports, and the program is made of that there. Nothing of it runs in here.
+    # Ansible ships a machine only the imported files, and the program is built from them there. The module runs none of it.
     from .._service_proxy import main  # noqa: F401
 
 LocalEntry = Union[FileEntry, LinkEntry]
 _ENTRIES_MOST = 20_000
-_LINKS_MOST = 40  # as the kernel follows them
+_LINKS_MOST = 40  # the kernel's limit
 _EXECUTABLE = 0o100
 
 
 def with_digests(host: Host, image: Image) -> Image:
-    """The image with the digest of each of its own files as they are now. UserError where one cannot be in an image."""
+    """The image with the present digests of its own files. UserError when a file cannot be in an image."""
     return replace(image, files=tuple(_with_digest(host, image, file) for file in image.files))
 
 
@@ -54,15 +53,15 @@ def read_agent(file: File) -> FileEntry:
 
 
 def _agent(name: str) -> Installation:
-    # For an image that has it: the import takes as long as all others of this package together.
+    # Imported only for an image that uses it: this takes as long as all other imports of this package together.
     from .._service_proxy.deployment.installation import INSTALLATION
 
     return {INSTALLATION.agent.short: INSTALLATION}[name]
 
 
 def read_local(host: Host, image: Image, file: File) -> list[LocalEntry]:
-    """What is at `file.local`, as entries at and below `file.path`, sorted. UserError for what no image has, HostError where it
-    is not what the request's digest was made of."""
+    """What is at `file.local`, as entries at and below `file.path`, sorted. UserError for what an image cannot contain, HostError when it
+    differs from what the request's digest was made from."""
     root = _follow(host, image, file.local or "")
     entries: list[LocalEntry] = []
     size = 0
@@ -79,7 +78,7 @@ def read_local(host: Host, image: Image, file: File) -> list[LocalEntry]:
 
 
 def _follow(host: Host, image: Image, path: str) -> str:
-    """Where a link leads that the user names: its target is meant. Links inside a directory stay links."""
+    """The target of a link that the user names. Links inside a directory stay links."""
     for _link in range(_LINKS_MOST):
         stat = host.stat(path)
         if stat is None or stat.kind != "symlink":
@@ -103,7 +102,7 @@ def _entry(host: Host, image: Image, path: str, *, to: str) -> LocalEntry:
     stat = host.stat(path)
     if stat is not None and stat.kind == "symlink":
         return LinkEntry(path=to, to=host.readlink(path) or "")
-    if stat is None or stat.kind != "file":  # a device, a socket or a pipe; or it has gone since it was listed
+    if stat is None or stat.kind != "file":  # a device, a socket or a pipe; or it was removed after it was listed
         what = "nothing" if stat is None else "neither a file, a directory nor a link"
         raise MESSAGES.error("image-local", image=image.name, path=path, what=what)
     data = host.read(path, limit=PROGRAM_LIMIT)

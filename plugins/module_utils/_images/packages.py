@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files of Debian packages: from this machine where a package is installed, else fetched without installing it.
+"""Files of Debian packages: from this machine if a package is installed, else fetched without installing it.
 
 Fetched packages are unpacked below the caller's directory. Nothing from a package is run.
 """
@@ -26,11 +26,11 @@ _QUERY_SECONDS = 30
 _FETCH_SECONDS = 300
 _LINKS_MAX = 8
 _PROGRAM_DIRECTORIES = ("/usr/bin/", "/usr/lib/", "/usr/lib64/", "/usr/sbin/")
-_NO_PROGRAMS = re.compile(r"/usr/lib/(systemd|[^/]+/gconv)/")  # units of the host; 8 MiB of character sets
+_NO_PROGRAMS = re.compile(r"/usr/lib/(systemd|[^/]+/gconv)/")  # systemd units of the host; 8 MiB of character sets
 _MERGED = ("/bin/", "/lib/", "/lib64/", "/sbin/")
 _INSTALLED = re.compile(r"Inst ([a-z0-9][a-z0-9+.-]+) ", re.ASCII)
 
-# Debian's names of architectures, and Go's, which image configurations use (dpkg cputable; go tool dist list).
+# Debian's names of architectures, with Go's names, which image configurations use (dpkg cputable; go tool dist list).
 _ARCHITECTURES = {
     "amd64": "amd64",
     "arm64": "arm64",
@@ -47,10 +47,10 @@ _ARCHITECTURES = {
 
 @dataclass(frozen=True)
 class Source:
-    """Where packages come from: this machine's own lists, and what it has installed, or a suite of Debian alone."""
+    """Where packages come from: this machine's package lists and installed packages, or only a suite of Debian."""
 
     suite: str = ""
-    options: tuple[str, ...] = ()  # of apt-get, so that it uses lists of the suite and none of this machine's
+    options: tuple[str, ...] = ()  # options of apt-get that make it use only the suite's lists
 
     @property
     def has_installed(self) -> bool:
@@ -61,15 +61,15 @@ class Source:
 class Package:
     name: str
     version: str
-    root: str  # its file /usr/bin/x lies at root + /usr/bin/x
-    files: Optional[frozenset[str]]  # its own files, where the root also holds those of other packages
+    root: str  # its file /usr/bin/x is at root + /usr/bin/x
+    files: Optional[frozenset[str]]  # the package's own files, if the root also has those of other packages
 
     @property
     def label(self) -> str:
         return f"{self.name}={self.version}"
 
     def find(self, host: Host, path: str) -> Optional[FileEntry]:
-        """The regular file at `path` of the package, following links within it, or None."""
+        """The regular file at `path` in the package, following links within it; None if there is none."""
         for _step in range(_LINKS_MAX):
             present = self._spelling(host, path)
             if present is None:
@@ -84,7 +84,7 @@ class Package:
         return None
 
     def programs(self, host: Host) -> Iterator[Entry]:
-        """Its programs, libraries and the links among them, below /usr, sorted by path."""
+        """Its programs and libraries, and the links among them, below /usr, sorted by path."""
         for path in sorted(_walk(host, self.root) if self.files is None else self.files):
             merged = f"/usr{path}" if path.startswith(_MERGED) else path
             if not merged.startswith(_PROGRAM_DIRECTORIES) or _NO_PROGRAMS.match(merged):
@@ -100,7 +100,7 @@ class Package:
                 )
 
     def _spelling(self, host: Host, path: str) -> Optional[str]:
-        """The path as the package spells it: before Debian 13 some leave out the /usr of /usr/bin/busybox."""
+        """The path as the package spells it: before Debian 13 some packages omit the /usr of /usr/bin/busybox."""
         for candidate in (path, path[len("/usr") :] if path.startswith("/usr/") else f"/usr{path}"):
             own = self.files is None or candidate in self.files
             stat = host.stat(self.root + candidate) if own else None
@@ -110,7 +110,7 @@ class Package:
 
 
 def architecture(host: Host) -> str:
-    """Go's name of the architecture that packages here are for."""
+    """Go's name of the architecture of this machine's packages."""
     name = host.run(["dpkg", "--print-architecture"], timeout=_QUERY_SECONDS).stdout.strip()
     if name not in _ARCHITECTURES:
         raise MESSAGES.error("image-architecture", architecture=name)
@@ -118,7 +118,7 @@ def architecture(host: Host) -> str:
 
 
 def open_source(host: Host, suite: str, *, directory: str) -> Source:
-    """Fetches the suite's lists of packages below `directory`; of this machine's own ones ("") nothing is needed."""
+    """Fetch the suite's package lists below `directory`; this machine's own lists ("") need nothing."""
     if not suite:
         return Source()
     place = os.path.join(directory, "apt")
@@ -135,7 +135,7 @@ def open_source(host: Host, suite: str, *, directory: str) -> Source:
         "Dir::State::status": status,
         "Dir::Cache": os.path.join(place, "cache"),
         "Acquire::Languages": "none",
-        "APT::Sandbox::User": "root",  # which alone reads the directory
+        "APT::Sandbox::User": "root",  # only root can read the directory
     }
     source = Source(suite, tuple(word for key, value in settings.items() for word in ("--option", f"{key}={value}")))
     try:
@@ -146,7 +146,7 @@ def open_source(host: Host, suite: str, *, directory: str) -> Source:
 
 
 def provide(host: Host, source: Source, packages: Sequence[str], *, directory: str) -> dict[str, Package]:
-    """By NAME or NAME=VERSION as given. An installed package of that version is used in place, where the source is this machine."""
+    """Packages by NAME or NAME=VERSION as given. If the source is this machine, an installed package of that version is used in place."""
     installed = {package: _find_installed(host, package) for package in packages} if source.has_installed else {}
     here = {package: entry for package, entry in installed.items() if entry is not None}
     return {**here, **_fetch(host, source, [package for package in packages if package not in here], directory)}
@@ -163,7 +163,7 @@ def _find_installed(host: Host, package: str) -> Optional[Package]:
 
 
 def resolve_dependencies(host: Host, source: Source, names: Sequence[str], *, directory: str) -> list[str]:
-    """The packages and all their dependencies, as apt-get would install them on an empty machine; sorted."""
+    """The packages with all their dependencies, as apt-get would install them on an empty machine; sorted."""
     if not names:
         return []
     host.make_directory(directory)
@@ -185,7 +185,7 @@ def resolve_dependencies(host: Host, source: Source, names: Sequence[str], *, di
 
 
 def _walk(host: Host, root: str, path: str = "") -> Iterator[str]:
-    """Every path below `root` that is no directory, relative to it: /usr/bin/x."""
+    """Every path below `root` that is no directory, relative to `root`: /usr/bin/x."""
     for name in host.listdir(root + path):
         below = f"{path}/{name}"
         stat = host.stat(root + below)
@@ -196,7 +196,7 @@ def _walk(host: Host, root: str, path: str = "") -> Iterator[str]:
 
 
 def _fetch(host: Host, source: Source, packages: Sequence[str], directory: str) -> dict[str, Package]:
-    """All at once, as a call of apt-get reads all lists."""
+    """Fetches all packages at once, as each call of apt-get reads all lists."""
     if not packages:
         return {}
     place, shown = os.path.join(directory, "packages"), ", ".join(packages)
@@ -206,7 +206,7 @@ def _fetch(host: Host, source: Source, packages: Sequence[str], directory: str) 
     except CommandFailed as error:
         name = packages[0].partition("=")[0]
         raise MESSAGES.error("image-fetch", package=shown, name=name, found=error.found) from error
-    # NAME_VERSION_ARCHITECTURE.deb, the colon of a version as %3a.
+    # NAME_VERSION_ARCHITECTURE.deb, in which the colon of a version is %3a.
     files = {entry.split("_")[0]: entry for entry in host.listdir(place) if entry.endswith(".deb")}
     fetched = {}
     for package in packages:

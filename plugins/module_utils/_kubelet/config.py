@@ -26,7 +26,7 @@ _SCHEME = "unix://"
 
 
 class ConfigFile(NamedTuple):
-    """`is_base`: the file of --config, whose omitted keys get defaults; a file of --config-dir gives only what it sets."""
+    """`is_base`: the file of --config, whose omitted keys get defaults; a file of --config-dir only sets its own keys."""
 
     path: str
     settings: Mapping[str, Any]
@@ -34,12 +34,12 @@ class ConfigFile(NamedTuple):
 
 
 def find_config_dir(host: Host, kubelet: Kubelet) -> str:
-    """--config-dir of the running kubelet, "" if it has none."""
+    """--config-dir of the running kubelet; "" if it has none."""
     return absolute_path(host, kubelet, flag_value(kubelet.argv, "--config-dir") or "")
 
 
 def read_config_files(host: Host, kubelet: Kubelet) -> list[ConfigFile]:
-    """The files that the kubelet reads, lowest precedence first. Errors as of `parse_document`."""
+    """The files that the kubelet reads, lowest precedence first. Raises as `parse_document` does."""
     base = find_base_path(host, kubelet)
     return [
         ConfigFile(path, mapping_in(parse_document(text, name=path)), is_base=path == base)
@@ -48,7 +48,7 @@ def read_config_files(host: Host, kubelet: Kubelet) -> list[ConfigFile]:
 
 
 def runtime_endpoint(host: Host, kubelet: Kubelet) -> str:
-    """Where this kubelet reaches its container runtime, as it was given."""
+    """The endpoint of this kubelet's container runtime, as configured."""
     flag = flag_value(kubelet.argv, _FLAG)
     if flag:
         return flag
@@ -58,7 +58,7 @@ def runtime_endpoint(host: Host, kubelet: Kubelet) -> str:
 
 
 def socket_path(endpoint: str) -> str:
-    """The path of a unix socket; "" for another endpoint. A path alone is accepted by the kubelet, with a warning."""
+    """The path of a unix socket; "" for any other endpoint. The kubelet accepts a plain path, with a warning."""
     path = endpoint[len(_SCHEME) :] if endpoint.startswith(_SCHEME) else endpoint
     return path if path.startswith("/") else ""
 
@@ -72,12 +72,12 @@ def _config_texts(host: Host, kubelet: Kubelet) -> list[tuple[str, str]]:
 
 
 def find_base_path(host: Host, kubelet: Kubelet) -> str:
-    """--config of the kubelet, "" if it has none."""
+    """--config of the kubelet; "" if it has none."""
     return absolute_path(host, kubelet, flag_value(kubelet.argv, "--config") or "")
 
 
 def _drop_ins(host: Host, directory: str) -> list[str]:
-    """In the order in which the kubelet reads them, that of filepath.WalkDir."""
+    """Drop-ins in the order in which the kubelet reads them, that of filepath.WalkDir."""
     paths = []
     for name in sorted(host.listdir(directory)):
         path = os.path.join(directory, name)

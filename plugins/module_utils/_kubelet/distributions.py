@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Distributions that run a node's kubelet and write its configuration themselves: which of them runs this kubelet?
+"""Finds the distribution, if any, that runs a node's kubelet and writes its configuration.
 
-By what the kernel says of the process (program, unit, program of its parent), by the paths that its flags name, and by files
-that the distribution puts on each node.
+Signs are what the kernel knows of the process (program, unit, parent's program), the paths in its flags, and files that the
+distribution installs on each node.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ _OS_RELEASE = "/etc/os-release"
 @dataclass(frozen=True)
 class Distribution:
     name: str
-    programs: tuple[str, ...] = ()  # that embed the kubelet, or start it as a child
-    units: tuple[str, ...] = ()  # what the names of its units begin with, up to a dash, a dot or an @
-    directories: tuple[str, ...] = ()  # which hold its programs and the files that its kubelet's flags name
-    files: tuple[str, ...] = ()  # on each of its nodes, and on no others
+    programs: tuple[str, ...] = ()  # programs that embed the kubelet, or start it as a child
+    units: tuple[str, ...] = ()  # how the names of its units begin, up to a dash, a dot or an @
+    directories: tuple[str, ...] = ()  # directories of its programs and of the files that its kubelet's flags name
+    files: tuple[str, ...] = ()  # files that exist on each of its nodes, and on no others
     systems: tuple[str, ...] = ()  # ID in os-release
-    provider: str = ""  # what --provider-id of its nodes begins with
-    agent_directory: str = ""  # with kubelet.kubeconfig, and kubelet.conf.d in etc; of those that pass no such flags
-    endpoint: str = ""  # of its container runtime, unless files in that directory name another
-    config: str = ""  # its own configuration file, beside which lies a directory of drop-ins
+    provider: str = ""  # how --provider-id of its nodes begins
+    # Has kubelet.kubeconfig, and kubelet.conf.d in etc; for distributions that pass no such flags.
+    agent_directory: str = ""
+    endpoint: str = ""  # of its container runtime, unless files in agent_directory name another
+    config: str = ""  # its own configuration file; a directory of drop-ins is beside it
 
 
 def _rancher(name: str) -> Distribution:
@@ -70,7 +71,7 @@ DISTRIBUTIONS = (
 
 
 def find_distribution(host: Host, process: Process, argv: Sequence[str]) -> Optional[Distribution]:
-    """That of a kubelet with these flags; None where a person configures the kubelet, as with kubeadm."""
+    """The distribution of a kubelet with these flags; None if a person configures the kubelet, as with kubeadm."""
     parent = host.process(process.parent)
     programs = {program(process), *([] if parent is None else [program(parent)])}
     unit = daemon_of(host, process) if host.is_systemd() else ""

@@ -4,8 +4,8 @@
 
 """KUBELET_EXTRA_ARGS in the environment file that kubeadm's unit leaves to the administrator. Pure.
 
-The file has lines `NAME=VALUE`, of which the last of a name counts; a value may be quoted, and a line that ends in a backslash
-goes on (systemd.exec(5), EnvironmentFile). What is added can be removed to the byte.
+The file has lines `NAME=VALUE`, of which the last one with a name counts; a value may be quoted, and a backslash at the end of a line
+continues it (systemd.exec(5), EnvironmentFile). Removing what was added restores the file byte for byte.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _QUOTES = "\"'"
 
 
 def add_flag(text: Optional[str], flag: str) -> str:
-    """The text with `flag` (`--name=value`) first among the arguments. None is a file that is absent."""
+    """The text with `flag` (`--name=value`) first among the arguments. None stands for an absent file."""
     at = _start_of_value(text or "")
     if text is None or at is None:
-        # At the beginning, so that the end of the file stays as it is, with or without a line end.
+        # At the beginning, so that the end of the file is unchanged, with or without a line end.
         return f"{_OWN_FILE if text is None else _OWN_LINE}{VARIABLE}={flag}\n{text or ''}"
     follows = text[at : at + 1]
     space = "" if not follows or follows in f"{_QUOTES}\n" else " "
@@ -32,7 +32,7 @@ def add_flag(text: Optional[str], flag: str) -> str:
 
 
 def remove_flag(text: str, flag: str) -> Optional[str]:
-    """The text without `flag`; None for a file that has nothing but what `add_flag` wrote into an absent one."""
+    """The text without `flag`; None when the file only has what `add_flag` wrote into an absent one."""
     for heading in (_OWN_FILE, _OWN_LINE):
         own = f"{heading}{VARIABLE}={flag}\n"
         if text.startswith(own):
@@ -47,7 +47,7 @@ def remove_flag(text: str, flag: str) -> Optional[str]:
 
 
 def find_flag_value(text: str, name: str) -> str:
-    """The value of the flag `--name` among the arguments; "" where they lack it."""
+    """The value of the flag `--name` among the arguments; "" when it is absent."""
     at = _start_of_value(text)
     if at is None:
         return ""
@@ -60,7 +60,7 @@ def find_flag_value(text: str, name: str) -> str:
 
 
 def _start_of_value(text: str) -> Optional[int]:
-    """Behind the quote, of the last assignment."""
+    """Position of the last assignment's value, after the opening quote; None without an assignment."""
     matches = list(_ASSIGNMENT.finditer(text))
     return matches[-1].end() if matches else None
 

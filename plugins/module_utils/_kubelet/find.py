@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which process is this node's kubelet? All features ask here.
+"""Finds the process that is this node's kubelet, for all features.
 
 user, cgroup  root's, in no pod, under systemd in a unit of its own (`_core/host/processes.py`)
-node          in our own network and pid namespaces, with our own root directory, and in no container's cgroup: the kubelet of a
-              kind cluster that somebody runs on this host is another node's
+node          in our own network and PID namespaces, with our own root directory, and in no container's cgroup: the kubelet of a
+              kind cluster on this host belongs to another node
 program       `kubelet`, or the program of a distribution that embeds it: k3s, RKE2, MicroK8s, MicroShift. A script named kubelet
-              is its shell, and is none
+              runs as its shell, and does not count
 
-A kubelet of a service is known by the service, whatever its namespaces: node instances have their own.
+The kubelet of a service is identified by the service, whatever its namespaces: node instances have their own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .._core.text.json_text import mapping_in
 from .distributions import Distribution, find_distribution
 
 _PROGRAM, _ALL_IN_ONE = "kubelet", "hyperkube"
-# Programs that embed the kubelet: the words after which they do; () is always.
+# Programs that embed the kubelet, and the subcommands with which they do; () means always.
 _EMBEDS: dict[str, tuple[str, ...]] = {
     "k3s": ("server", "agent"),
     "k3s-server": (),
@@ -53,14 +53,14 @@ _CONTAINER = re.compile(
 
 @dataclass(frozen=True)
 class Kubelet:
-    service: str  # "" if it runs in none
-    argv: tuple[str, ...]  # its command; of an embedded one its flags; empty if it does not run
+    service: str  # "" if it runs in no service
+    argv: tuple[str, ...]  # its command; for an embedded kubelet its flags; empty if it does not run
     pid: Optional[int]
-    distribution: Optional[Distribution] = None  # that runs and configures it
+    distribution: Optional[Distribution] = None  # the distribution that runs and configures it
 
 
 def list_kubelets(host: Host) -> list[Kubelet]:
-    """This node's. Several share a network only where somebody has set them up so."""
+    """This node's kubelets. Several share a network only if somebody has set them up that way."""
     candidates = [process for process in list_processes(host, _PROGRAMS) if is_of_root(process)]
     if not candidates:
         return []
@@ -70,12 +70,12 @@ def list_kubelets(host: Host) -> list[Kubelet]:
         for process in candidates
         if _is_of_node(host, process, machine) and (kubelet := kubelet_of(host, process)) is not None
     ]
-    parents = {process.parent for process, _kubelet in kubelets}  # a supervisor that has started one embeds none
+    parents = {process.parent for process, _kubelet in kubelets}  # a supervisor that has started a kubelet embeds none
     return [kubelet for process, kubelet in kubelets if process.pid not in parents]
 
 
 def kubelet_of(host: Host, process: Process) -> Optional[Kubelet]:
-    """The kubelet that this process of root is; None if it is none."""
+    """The kubelet that this process of root is; None if it is no kubelet."""
     name = program(process)
     words = _words(host, process) if name in _PROGRAMS else []
     if name == _ALL_IN_ONE and words[1:2] == [_PROGRAM]:
@@ -89,8 +89,8 @@ def kubelet_of(host: Host, process: Process) -> Optional[Kubelet]:
 
 
 def kubelet_of_service(host: Host, service: str) -> Optional[Kubelet]:
-    """The kubelet that this service runs: its main process, or the one that a script of the service has started. None if it
-    runs none."""
+    """The kubelet that this service runs: its main process, or the one that a script of the service has started. None if there is
+    none."""
     main = daemon_process(host, service)
     if main is None:
         return None
@@ -102,7 +102,7 @@ def kubelet_of_service(host: Host, service: str) -> Optional[Kubelet]:
 
 
 def absolute_path(host: Host, kubelet: Kubelet, path: str) -> str:
-    """A relative path starts in the kubelet's working directory."""
+    """A relative path starts at the kubelet's working directory."""
     if not path or path.startswith("/"):
         return path
     return os.path.join(host.readlink(f"/proc/{kubelet.pid}/cwd") or "/", path)
@@ -120,7 +120,7 @@ def _is_of_node(host: Host, process: Process, machine: Sequence[str]) -> bool:
 
 
 def _own_cgroups(host: Host) -> list[str]:
-    """The cgroups that the machine itself is in, longest first: on a machine that is a container, more than the root."""
+    """The cgroups of the machine itself, longest first: more than the root if the machine is a container."""
     init = host.process(1)
     paths = [] if init is None else [path[: -len(_INIT)] if path.endswith(_INIT) else path for path in init.cgroups]
     return sorted({path.rstrip("/") for path in paths}, key=len, reverse=True)
@@ -132,13 +132,13 @@ def _is_contained(path: str, machine: Sequence[str]) -> bool:
 
 
 def _words(host: Host, process: Process) -> list[str]:
-    """k3s and RKE2 replace their command by a title of one word, such as `/usr/local/bin/k3s server`, and zeros behind it."""
+    """k3s and RKE2 replace their command by a title such as `/usr/local/bin/k3s server`, which is one word followed by zeros."""
     words = [word for word in read_command(host, process.id) if word]
     return words[0].split() if len(words) == 1 else words
 
 
 def _unit_words(host: Host, process: Process, words: Sequence[str]) -> list[str]:
-    """The command in the files of its unit, if its own is a title: two words."""
+    """The command in the files of its unit, if its own command is a title of two words."""
     service = daemon_of(host, process) if len(words) == _TITLE_WORDS and host.is_systemd() else ""
     texts = [
         (host.read(path) or b"").decode(errors="replace") for path in (daemon_files(host, service) if service else ())
@@ -156,14 +156,14 @@ def _embeds(name: str, words: Sequence[str]) -> bool:
 
 
 def _embedded_flags(host: Host, words: Sequence[str], distribution: Optional[Distribution]) -> Iterator[str]:
-    """The flags of an embedded kubelet: those of the distribution, of its configuration, and of its own command."""
+    """The flags of an embedded kubelet: from the distribution, its configuration, and its own command."""
     given = [*_configured_arguments(host, distribution), *_arguments(words)]
     flags = [f"--{value.lstrip('-')}" for value in given]
     directory = "" if distribution is None else distribution.agent_directory
     if directory and flag_value(flags, "--kubeconfig") is None:
         yield f"--kubeconfig={directory}/kubelet.kubeconfig"
     if directory and host.stat(f"{directory}/etc/kubelet.conf.d") is not None:
-        # What is given as --config or --config-dir is copied there, and the flag itself is dropped.
+        # The distribution copies what is given as --config or --config-dir there, and drops the flag itself.
         flags = [flag for flag in flags if flag.partition("=")[0] not in ("--config", "--config-dir")]
         yield f"--config-dir={directory}/etc/kubelet.conf.d"
     elif directory and distribution is not None:
@@ -179,8 +179,8 @@ def _arguments(words: Sequence[str]) -> Iterator[str]:
 
 
 def _configured_arguments(host: Host, distribution: Optional[Distribution]) -> list[str]:
-    """`kubelet-arg` of its file and of the files beside it, a later one instead of an earlier one, or with `+` in addition. None
-    of them where one cannot be read: they are for reports."""
+    """`kubelet-arg` of its file and of the files beside it; a later value replaces an earlier one, or with `+` adds to it. Empty if a file
+    cannot be read: the result is for reports."""
     if distribution is None or not distribution.config:
         return []
     directory = f"{distribution.config}.d"

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who else sets a node's kube-proxy and kubelet, and what its owner has instead: one table for all features.
+"""Who else manages a node's kube-proxy and kubelet, and what to use instead of this collection: one table for all features.
 
-An owner is known by the distribution of the node's programs (distributions.py), by links that a program which does the work of
-kube-proxy makes, by what the kubelet reports of itself in its Node, or by the cloud's providerID together with the form of
-kube-proxy's pods: a providerID alone is that of a kubeadm cluster in the same cloud too.
+Signs of an owner are the distribution of the node's programs (distributions.py), links made by a program that does the work of
+kube-proxy, what the kubelet reports in its Node, or the cloud's providerID together with the form of kube-proxy's pods: a
+providerID alone may also be that of a kubeadm cluster in the same cloud.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _KEYS = "maxParallelImagePulls, serializeImagePulls, registryPullQPS and registr
 
 @dataclass(frozen=True)
 class Owner:
-    """`kube_proxy` and `image_pulls` say what its owner has instead; "": they are the node's own, and ours to change."""
+    """`kube_proxy` and `image_pulls` say what the owner offers instead; "" if the node itself has it, so that we may change it."""
 
-    name: str  # that of its distribution, where it has one
+    name: str  # that of its distribution, if it has one
     title: str
     source: str
-    runs: str = ""  # how Services are carried there, as a sentence
+    runs: str = ""  # how it implements Services, as a sentence
     kube_proxy: str = ""
-    image_pulls: str = ""  # {name} is its name
-    family: str = ""  # of those with one text for image_pulls
-    links: tuple[str, ...] = ()  # of a node whose Services it carries, where no kube-proxy runs
+    image_pulls: str = ""  # {name} stands for its name
+    family: str = ""  # of owners that share one text for image_pulls
+    links: tuple[str, ...] = ()  # network links of a node whose Services it implements without kube-proxy
     versions: tuple[str, ...] = ()  # parts of kubeletVersion in its Nodes
-    systems: tuple[str, ...] = ()  # what osImage of its Nodes begins with
-    providers: tuple[str, ...] = ()  # what providerID of its Nodes begins with, where one of the next two fits too
-    labels: tuple[str, ...] = ()  # of kube-proxy's pods or DaemonSet: KEY, or KEY=VALUE
-    config_maps: tuple[str, ...] = ()  # that kube-proxy's pods mount
-    believed: bool = False  # by documents and reports of others; its files were written after them
+    systems: tuple[str, ...] = ()  # how osImage of its Nodes begins
+    providers: tuple[str, ...] = ()  # how providerID of its Nodes begins; one of the next two must match too
+    labels: tuple[str, ...] = ()  # on kube-proxy's pods or DaemonSet: KEY, or KEY=VALUE
+    config_maps: tuple[str, ...] = ()  # ConfigMaps that kube-proxy's pods mount
+    believed: bool = False  # not tried: known from documents and reports of others, as are the files of its test cases
 
     def __post_init__(self) -> None:
         if bool(self.runs) != bool(self.kube_proxy) or not (self.kube_proxy or self.image_pulls) or not self.source:
@@ -46,7 +46,7 @@ class Owner:
 
     @property
     def signs(self) -> str:
-        """What it is known by, for people."""
+        """The signs by which it is recognized, for people."""
         distribution = next((each for each in DISTRIBUTIONS if each.name == self.name), None)
         parts = [f"link `{link}`" for link in self.links]
         parts += [f"kubeletVersion with `{part}`" for part in self.versions]
@@ -255,24 +255,24 @@ def kube_proxy_owners() -> list[Owner]:
 
 
 def cluster_owners() -> list[Owner]:
-    """Those that the API shows."""
+    """Owners that can be recognized by the API."""
     return [owner for owner in kube_proxy_owners() if owner.versions or owner.systems or owner.providers]
 
 
 def owner_by_distribution(distribution: Optional[Distribution]) -> Optional[Owner]:
-    """Of kube-proxy; None where it is ours to change."""
+    """The owner of kube-proxy; None if we may change it."""
     owner = None if distribution is None else _OWNERS[distribution.name]
     return owner if owner is not None and owner.kube_proxy else None
 
 
 def owner_by_links(names: Iterable[str]) -> Optional[Owner]:
-    """Of the work of kube-proxy on a node where none runs, by the names of its links."""
+    """The owner that does the work of kube-proxy on a node without it, by the names of the node's links."""
     links = set(names)
     return next((owner for owner in OWNERS if links & set(owner.links)), None)
 
 
 def owner_by_nodes(nodes: Sequence[Mapping[str, Any]], item: Optional[Mapping[str, Any]]) -> Optional[Owner]:
-    """Of kube-proxy, by Nodes as the API has them, and by `item`, its DaemonSet or one of its pods, where there is one."""
+    """The owner of kube-proxy, by the API's Nodes and by `item`, its DaemonSet or one of its pods, if there is one."""
     return next((owner for owner in cluster_owners() if any(_fits(owner, node, item) for node in nodes)), None)
 
 

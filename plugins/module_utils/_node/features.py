@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The features of a node, by the names of their modules, in the order in which one run works on them.
+"""The features of a node, by the names of their modules, in the order in which a run handles them.
 
-The pull proxy comes before image_pulls, which points a kubelet at its socket. kube-proxy comes last: if its change takes the
-node off the network, the rest has been done, and the time within which it is to be confirmed is not spent on the others.
+The pull proxy comes before image_pulls, which points a kubelet at its socket. kube-proxy comes last: if its change takes the node
+off the network, the other features are done, and do not use up the time in which the change must be confirmed.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What of the engines is kept on a host for `ballast.kube.node`: all that this function imports.
+"""The part of the engines that `ballast.kube.node` keeps on a host: everything that this function imports.
 
-It is named and not imported: what the module imports, Ansible parses and sends again at each run.
+The module names it and does not import it: Ansible parses and sends the module's imports again at each run.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Amounts as people read them. Pure."""
+"""Formats amounts for people. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Optional
 
 
 def show_amount(value: Optional[float], unit: str) -> str:
-    """A value as people read it: bytes by powers of 1024, small seconds in ms, others with three digits that count."""
+    """A value for people: bytes by powers of 1024, short times in ms, others with three significant digits."""
     if value is None:
         return "not read"
     if unit == "B":

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where hosts answer one question of a feature differently, with the versions of what takes part beside it. Pure."""
+"""Finds questions that hosts answer differently for a feature, and the versions of the programs involved. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Versions = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Group:
-    """Hosts that answer alike. `unread` are figures that others could read and these could not."""
+    """Hosts with the same answer. `unread` are figures that other hosts could read and these could not."""
 
     verdict: str
     unread: tuple[str, ...]
@@ -26,12 +26,12 @@ class Group:
 
 @dataclass(frozen=True)
 class Difference:
-    question: str  # of MEASURED
+    question: str  # one of MEASURED
     groups: tuple[Group, ...]
 
 
 def find_versions(places: Sequence[Place]) -> tuple[tuple[Versions, tuple[str, ...]], ...]:
-    """Each set of versions that is there, with its hosts; of those alone that said any."""
+    """Each set of versions with its hosts; hosts that reported none are left out."""
     hosts_by_versions: dict[Versions, list[str]] = {}
     for place in places:
         if _versions(place):
@@ -40,7 +40,7 @@ def find_versions(places: Sequence[Place]) -> tuple[tuple[Versions, tuple[str, .
 
 
 def find_differences(places: Sequence[Place]) -> tuple[Difference, ...]:
-    """Of the hosts that have the feature on. Empty where all answer alike."""
+    """The differences among hosts on which the feature is on. Empty when all answer alike."""
     on = [place for place in places if place.state == ON]
     rows = (Difference(name, _groups(name, on)) for name in MEASURED)
     return tuple(row for row in rows if len(row.groups) > 1)

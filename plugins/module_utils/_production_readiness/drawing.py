@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The measures of a plot, in the units of its SVG. Pure.
+"""The layout of a plot, in the units of its SVG. Pure.
 
-Each row lies across the whole width, under a line with its label and its value, so that it can be read on a phone.
+Each row uses the whole width, below a line with its label and value, so that it can be read on a phone.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from .amounts import show_amount
 from .plots import LIMITS
 
 WIDTH = 320
-_LINE = 36  # from one row to the next
+_LINE = 36  # height of a row
 _TEXT_Y, _BAR_Y, _THICK = 13, 18, 10
-_SIGNS = 46  # of a label and its value, that fit beside each other
+_SIGNS = 46  # characters of a label and its value that fit side by side
 
 
 def draw(plot: Mapping[str, Any]) -> dict[str, Any]:
-    """The plot with its size and the place of each bar. Of limits, a bar is as long as its share of its own limit, so that
-    `limit_x`, where the limit is, is one for all of them."""
+    """The plot with its size and the position of each bar. In a plot of limits, the length of a bar is the share of its own limit, so
+    that one `limit_x`, the position of the limit, is valid for all."""
     most = max([1.0, *(_length(plot, row) for row in plot["bars"])])
     bars = [_bar(plot, row, number * _LINE, most) for number, row in enumerate(plot["bars"])]
     limit = {"limit_x": round(WIDTH / most, 1)} if plot["kind"] == LIMITS else {}

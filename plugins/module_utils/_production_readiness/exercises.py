@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Exercises that were done: enable -> disable -> enable, and the setting up -> down -> up. Pure.
+"""Drills that were done: enable -> disable -> enable, and up -> down -> up of a setup. Pure.
 
-Nothing of them lies on the nodes: the report of a run holds them, and the next run reads it and carries them on.
+Nodes keep nothing of them: the report of a run holds them, and the next run reads and keeps them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .._core.text.json_text import parse_json
 from .fields import Row, new_faults, number, parse_filled, text, time
 
 KINDS = (ENABLE_DISABLE_ENABLE, UP_DOWN_UP)
-FORMAT = 1  # of readiness.json
-_KEPT = 5  # the newest of a feature, a host and a kind: a report does not grow with every run
+FORMAT = 1  # format of readiness.json
+_KEPT = 5  # the newest of each feature, host and kind, so that a report does not grow with every run
 _RECORD = ("feature", "host", "kind", "at", "steps", "version")
 _STEP = ("title", "seconds", "ok", "text")
 
@@ -38,10 +38,10 @@ class Step:
 class Exercise:
     feature: str
     host: str
-    kind: str  # of KINDS
+    kind: str  # one of KINDS
     at: str  # RFC 3339, UTC
     steps: tuple[Step, ...]
-    version: str  # of what was exercised
+    version: str  # version of what was drilled
 
     @property
     def passed(self) -> bool:
@@ -49,7 +49,7 @@ class Exercise:
 
 
 def parse_exercises(rows: Sequence[object]) -> tuple[Exercise, ...]:
-    """Of options or of a report; Problems with every fault. An exercise without a step shows nothing and is refused."""
+    """Drills from options or a report; Problems with every fault. One without a step shows nothing and is refused."""
     faults = new_faults()
     parsed = tuple(_exercise(row, f"exercises[{index}]", faults) for index, row in enumerate(rows))
     faults.raise_all()
@@ -57,7 +57,7 @@ def parse_exercises(rows: Sequence[object]) -> tuple[Exercise, ...]:
 
 
 def parse_previous(report_text: str) -> tuple[Exercise, ...]:
-    """The exercises of an earlier readiness.json. ValueError in words where it is none, or none of this format."""
+    """The drills of an earlier readiness.json. ValueError, in words, if the text is none, or has another format."""
     try:
         report = parse_json(report_text)
     except ValueError:
@@ -73,7 +73,7 @@ def parse_previous(report_text: str) -> tuple[Exercise, ...]:
 
 
 def latest_exercises(previous: Iterable[Exercise], done: Iterable[Exercise]) -> tuple[Exercise, ...]:
-    """All of them, the newest of each feature, host and kind; by feature, host and kind, the newest first."""
+    """All drills, limited to the newest of each feature, host and kind; sorted by these, newest first."""
     groups: dict[tuple[str, str, str], set[Exercise]] = {}
     for exercise in (*previous, *done):
         groups.setdefault((exercise.feature, exercise.host, exercise.kind), set()).add(exercise)
@@ -86,7 +86,7 @@ def latest_exercises(previous: Iterable[Exercise], done: Iterable[Exercise]) -> 
 
 
 def exercise_as_json(exercise: Exercise) -> dict[str, Any]:
-    """As the report has it and `parse_exercises` reads it."""
+    """A drill in the form of the report, which `parse_exercises` reads."""
     steps = [
         {"title": step.title, "seconds": step.seconds, "ok": step.ok, "text": step.text} for step in exercise.steps
     ]

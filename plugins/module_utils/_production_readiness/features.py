@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is true of each feature wherever it is on, and the ways in which it is known to fail. Pure and strict.
+"""What is true of each feature wherever it is on, and its known failure modes. Pure and strict.
 
 The prose is data: plugins/plugin_utils/readiness_features has a YAML document for each feature. The action plugin of
 `readiness_info` reads them on the Ansible control node. A node has none of it and names failure modes by their ids.
@@ -21,7 +21,7 @@ from .fields import Row, new_faults, parse_filled, text
 from .messages import MESSAGES
 from .questionnaire import QUESTIONS, Question
 
-PARAMETER = "documents"  # the option by which the action plugin hands over the documents
+PARAMETER = "documents"  # the option in which the action plugin passes the documents
 _FEATURE = ("name", "title", "page", "module", "exercises", "answers", "failures")
 _MODE = ("id", "text", "detection", "mitigation", "diagnosis", "test")
 _MISSING = "readiness-key-missing"
@@ -30,20 +30,20 @@ _ID = matching(re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII), "in kebab-case")
 
 @dataclass(frozen=True)
 class FailureMode:
-    """A way in which the feature is known to fail, as the template asks for it."""
+    """A known failure mode of the feature, with the fields of the KEP template."""
 
-    id: str  # kebab-case, and of this feature alone: "kube-proxy-not-in-sync"
+    id: str  # kebab-case and unique to this feature: "kube-proxy-not-in-sync"
     text: str
-    detection: str  # by metrics or by what a module says, without a login on the machine
-    mitigation: str  # what stops the harm now
+    detection: str  # by metrics or by what a module reports, without a login on the machine
+    mitigation: str  # what stops the harm at once
     diagnosis: str  # where to look for the cause
-    test: str  # "tests/integration/FILE.py::NAME" that causes it on real parts, and asks the reading then
-    alert: str = ""  # of the rule file, where a metric can tell
+    test: str  # "tests/integration/FILE.py::NAME" that causes it on real components and checks the reading
+    alert: str = ""  # alert in the rule file, if a metric can detect it
 
 
 @dataclass(frozen=True)
 class Static:
-    """An answer that is true of the feature wherever it is on. `tests`: "tests/FILE.py::NAME" of each."""
+    """An answer that holds for the feature wherever it is on. `tests`: "tests/FILE.py::NAME" of each."""
 
     text: str
     tests: tuple[str, ...] = ()
@@ -53,11 +53,12 @@ class Static:
 class Feature:
     name: str  # "kube_proxy"; never renamed once released
     title: str
-    page: str  # of docs/
+    page: str  # file name in docs/
     module: str  # the `_info` module that reads it
-    statics: Mapping[str, Static]  # by id of the questionnaire; `answers` of the document
+    statics: Mapping[str, Static]  # by id of the question; from `answers` of the document
     failures: tuple[FailureMode, ...]
-    exercises: tuple[str, ...] = ()  # that the role `readiness` does on a canary; of another kind only tests show it
+    # Kinds that the role `readiness` does on a canary; other kinds are only shown by tests.
+    exercises: tuple[str, ...] = ()
 
     def modes(self, ids: Collection[str]) -> tuple[FailureMode, ...]:
         """These failure modes, in the feature's order."""
@@ -65,7 +66,7 @@ class Feature:
 
 
 def parse_features(documents: Sequence[object]) -> tuple[Feature, ...]:
-    """Problems with every fault of every document. Only unit tests can check that the tests which they name exist."""
+    """The features; Problems with every fault of every document. Only unit tests can check that the named tests exist."""
     faults = new_faults()
     features = tuple(_feature(Row(document, faults, _path(document), _FEATURE)) for document in documents)
     if not documents:
@@ -98,7 +99,7 @@ def _feature(row: Row) -> Feature:
 
 
 def _static(question: Question, answers: Row) -> Static:
-    """What an exercise shows on a canary, a test has to show as well."""
+    """What a drill shows on a canary, a test must show as well."""
     required, optional = (("text", "tests"), ()) if question.exercise else (("text",), ("tests",))
     row = answers.part(question.id, required, optional)
     return Static(row.read("text", parse_filled, ""), row.texts("tests"))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""JSON objects that came from a host or from a file: every fault with its path, all at once."""
+"""Parses JSON objects from a host or a file; reports every fault with its path, all at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .messages import MESSAGES
 
 T = TypeVar("T")
 
-_TEXT_LIMIT = 4000  # characters; more is not for people
+_TEXT_LIMIT = 4000  # characters; longer texts are not for people
 _WHOLE_LIMIT = 2**63
 _RFC_3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII)
 
@@ -28,7 +28,7 @@ def new_faults() -> Faults:
 
 
 class Row(Reader):
-    """The keys of one object, all of which must be there but the optional ones. Null is a value."""
+    """The keys of one object. All must be present except the optional ones. Null is a value."""
 
     __slots__ = ()
 
@@ -44,7 +44,7 @@ class Row(Reader):
         return self.faults.take(self.at(key), self.values[key], parse, default) if key in self.values else default
 
     def part(self, key: str, required: Collection[str], optional: Collection[str] = ()) -> Row:
-        """The object at `key`. A missing one is reported already."""
+        """The object at `key`. A missing one has been reported already."""
         faults = self.faults if key in self.values else new_faults()
         return Row(self.values.get(key), faults, self.at(key), required, optional)
 
@@ -52,7 +52,7 @@ class Row(Reader):
         return tuple(self.faults.take(path, value, text, "") for path, value in self.items(key))
 
     def entries(self, key: str) -> list[tuple[str, str, object]]:
-        """The entries of an object: path, key and value, by key."""
+        """The entries of an object as path, key and value, sorted by key."""
         empty: Mapping[Any, Any] = {}
         values = self.read(key, _mapping, empty)
         names = [name for name in values if self.faults.take(self.at(key), name, _is_text, False)]
@@ -80,7 +80,7 @@ def number(value: Any) -> Optional[float]:
 
 
 def time(value: Any) -> str:
-    """RFC 3339 in UTC, without parts of a second, so that texts sort as times do."""
+    """RFC 3339 in UTC, in whole seconds, so that texts sort like times."""
     if isinstance(value, str) and _is_time(value):
         return value
     raise Wrong("a time such as 2026-11-22T15:00:00Z")
@@ -102,20 +102,20 @@ def _is_text(value: Any) -> bool:
 
 
 def clean(text: str) -> str:
-    """`text`, cut where it is too long for people, and without what a terminal would obey, or what is no character at
-    all: the half of a pair of UTF-16."""
+    """`text`, shortened to a length for people, without characters that a terminal would obey, and without halves of UTF-16 surrogate
+    pairs."""
     return shorten("".join(sign if sign.isprintable() or sign == "\n" else " " for sign in text), limit=_TEXT_LIMIT)
 
 
 def _show(value: object) -> str:
-    """Of what has parts, the type alone: it may be as long as it likes."""
+    """A value for a message; of a container only the type, as it may have any length."""
     if value is None or isinstance(value, (bool, float, str)) or _finite(value) is not None:
         return shorten(clean(repr(value)))
     return f"a value of type {type(value).__name__}"
 
 
 def _finite(value: object) -> Optional[float]:
-    """None of what is no number, and of one that JSON or a page cannot hold."""
+    """The number; None for anything else, and for a number that JSON or a page cannot represent."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _WHOLE_LIMIT else None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What came from each host of a run: a reading of each feature that was asked of it, or why there is none. Pure."""
+"""What each host of a run returned: a reading of each requested feature, or the reason why there is none. Pure."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from .features import Feature
 from .fields import Row, clean, new_faults, parse_filled, text
 from .reading import parse_reading
 
-_FAILED = "failed"  # the one key of what stands in the place of a reading where the info module failed
+_FAILED = "failed"  # the only key of the value that replaces a reading when the info module failed
 _HOST = ("name", "reached", "reason", "features")
 
 
 @dataclass(frozen=True)
 class NoReading:
-    """The info module was run, and failed or returned something else; or it was not run, the host being away."""
+    """The info module failed or returned something else, or did not run as the host was unreachable."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class HostReport:
-    """`reason` says why a host was not reached. `unknown` are features that this version does not have."""
+    """`reason` says why the host was not reached. `unknown` are features that this version lacks."""
 
     name: str
     reached: bool
@@ -42,8 +42,8 @@ class HostReport:
 def parse_hosts(
     rows: Sequence[Mapping[str, Any]], required: Sequence[str], features: Sequence[Feature]
 ) -> tuple[HostReport, ...]:
-    """By name. A required host that nothing came from counts as not reached. Problems where `rows` itself is wrong;
-    what a host returned is never raised, but is what is said of that host."""
+    """Reports by name. A required host that returned nothing counts as not reached. Problems when `rows` itself is wrong; what a host
+    returned never raises, but becomes part of that host's report."""
     faults = new_faults()
     parsed = [_host(row, f"hosts[{number}]", features, faults) for number, row in enumerate(rows)]
     names = [host.name for host in parsed]

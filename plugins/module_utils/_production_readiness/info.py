@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What `readiness_info` does: it reads the report of an earlier run, judges what came from the hosts, and tells it."""
+"""What `readiness_info` does: reads the report of an earlier run, judges what the hosts returned, and returns the report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .problems import failure_text, find_problems
 from .report import make_report
 from .summary import summary_lines
 
-_REPORT_BYTES = 256 * 1024 * 1024  # far more than a report of a thousand hosts has
+_REPORT_BYTES = 256 * 1024 * 1024  # far more than a report of a thousand hosts
 
 SPEC: dict[str, Any] = {
     "hosts": {
@@ -84,8 +84,7 @@ def read_readiness(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _previous(host: Host, path: Optional[str]) -> tuple[tuple[Exercise, ...], Optional[str]]:
-    """The exercises of the report there, and why there are none where it cannot be used. That is nothing to stop at:
-    the report that is made now says so."""
+    """The drills of the report at `path`, or why it cannot be used. That is no error, as the new report mentions it."""
     if path is None:
         return (), None
     try:

@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the readings of a fleet amount to: a light for each answer, host and feature. Pure.
+"""Judges the readings of a fleet: a light for each answer, host and feature. Pure.
 
-    green  as it has to be          red    a required answer is no, or an exercise failed
-    amber  not known, or not shown  grey   the feature is off there, is not used, or has no such exercise
+    green  as required                red    a required answer is no, or a drill failed
+    amber  unknown, or not shown      grey   the feature is off there, is not used, or has no such drill
 
-Of a feature that is on, every answer of `REQUIRED` has to be yes. `fails` says whether a light fails the run: every red
-one does, and every amber one but two, that workloads' use of a feature is not known and that an exercise was never done.
+When a feature is on, every answer in `REQUIRED` must be yes. `fails` says whether a light fails the run: every red one does, and every
+amber one except two: that workloads' use of a feature is unknown, and that a drill was never done.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .features import Feature
 from .fleet import HostReport, NoReading
 
 GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"
-LIGHTS = (RED, AMBER, GREEN, GREY)  # the worst first
+LIGHTS = (RED, AMBER, GREEN, GREY)  # worst first
 ON, OFF, UNCLEAR, FAILED, AWAY = "on", "off", "unknown", "failed", "not reached"
 
 _EXERCISED = {
@@ -47,7 +47,7 @@ _EXERCISED = {
 
 @dataclass(frozen=True)
 class Judged:
-    """One answer of one host. `answer` is what was read; where that does not hold, what has to stand in its place."""
+    """One answer of one host. `answer` is what was read or, where that does not hold, what replaces it."""
 
     name: str
     light: str
@@ -57,7 +57,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Place:
-    """A feature on a host. `answers` is empty unless it is on, but for the one that says that it is not."""
+    """A feature on a host. Unless it is on, `answers` is empty, or has only the answer that says that it is off."""
 
     host: str
     state: str
@@ -70,7 +70,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Exercised:
-    """One kind of exercise of one feature, by all that is remembered of it."""
+    """One kind of drill of one feature, with all remembered records."""
 
     kind: str
     light: str
@@ -93,7 +93,7 @@ class JudgedFeature:
 
 
 def worst(lights: Iterable[str]) -> str:
-    """Grey of none."""
+    """The worst light; grey when there is none."""
     return min(lights, key=LIGHTS.index, default=GREY)
 
 
@@ -108,7 +108,7 @@ def _judge_feature(feature: Feature, hosts: Sequence[HostReport], exercises: Seq
     places = tuple(
         _place(feature, host)
         for host in hosts
-        # Of a host that is away nobody knows what is on there: it counts for each feature that is asked of others.
+        # Nobody knows what is on on an unreachable host, so it counts for each feature that other hosts were asked about.
         if feature.name in host.features or (requested and not host.reached and not host.features)
     )
     on = any(place.state == ON for place in places)
@@ -141,7 +141,7 @@ def _place(feature: Feature, host: HostReport) -> Place:
 
 
 def _judge_answer(name: str, reading: Reading, feature: Feature) -> Judged:
-    """Of a feature that is on."""
+    """Judge an answer about a feature that is on."""
     answer = reading.answers.get(name)
     if answer is None:
         text = f"{feature.module} did not report this"
@@ -163,14 +163,14 @@ def _judge_answer(name: str, reading: Reading, feature: Feature) -> Judged:
 
 
 def _with_failures(answer: Answer, present: Sequence[str]) -> Answer:
-    """A failure mode that is there cannot stand beside a yes."""
+    """With a failure mode present, the answer cannot be yes."""
     if not present or answer.verdict == NO:
         return answer
     return replace(answer, verdict=NO, text=_append(answer.text, f"found: {', '.join(present)}"))
 
 
 def _within_limits(answer: Answer) -> Answer:
-    """A figure above its limit cannot stand beside a yes."""
+    """With a figure above its limit, the answer cannot be yes."""
     above = [figure for figure in answer.figures if figure.is_above]
     if not above or answer.verdict != YES:
         return answer
@@ -186,8 +186,8 @@ def _append(text: str, more: str) -> str:
 
 
 def _judge_exercises(kind: str, mine: Sequence[Exercise], hosts: set[str], on: bool) -> Exercised:
-    """By the last of each host. One that failed counts while its host is there; one that passed on a host that is gone
-    still shows that the feature can do it."""
+    """Judge the last drill of each host. A failed one counts as long as its host exists; one that passed on a removed host still shows
+    that the feature can do it."""
     what, records = _EXERCISED[kind], tuple(mine)
     if not on:
         return Exercised(kind, GREY, False, "the feature is enabled on no host", "", records)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What can be wrong with what `readiness_info` is given, in one table."""
+"""Input errors of `readiness_info`, in one table."""
 
 from __future__ import annotations
 

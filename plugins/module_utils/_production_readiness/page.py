@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From a report to what the template of the page needs: values as people read them, where each one came from, and the
-measures of its plots. Pure; nothing is decided here.
+"""Turns a report into what the page's template needs: formatted values, the source of each, and the layout of the plots. Pure;
+nothing is judged here.
 
-All text is escaped for HTML here, once. Ansible's template action ignores jinja2's `autoescape`, and a filter at
-each of a hundred places would be forgotten at one.
+All text is escaped for HTML here, once. Ansible's template action ignores jinja2's `autoescape`, and with a filter in each of a
+hundred places, one would be forgotten.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Json = dict[str, Any]
 
 
 def make_page(report: Mapping[str, Any]) -> Json:
-    """The report with, beside each `how`, the id of its `source`, beside each value the text that is `shown`, and plots
-    as they are drawn; `sources` are the texts by id, in the order in which they are met."""
+    """The report, with the id of its `source` beside each `how`, the `shown` text beside each value, and laid out plots; `sources` are
+    the texts by id, in the order of their first use."""
     sources: dict[str, str] = {}
-    # Before it is escaped: then a quote is no quote any more, and what is between two of them is not seen.
+    # Redact before escaping: afterwards a quote is no longer a quote, and what is between two of them would not be recognized.
     page: Json = _escape(redact_json(report), sources)
     return {**page, "sources": [{"id": id, "text": escape(text)} for text, id in sources.items()]}
 

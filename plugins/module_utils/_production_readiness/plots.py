@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The figures of a feature that a picture tells better, as data: distributions, and how near hosts are to a limit. Pure.
+"""Figures of a feature that are clearer as plots, as data: distributions, and how near hosts are to a limit. Pure.
 
-A distribution is the sum of the hosts whose histograms have the same bounds: others, of another version, have a plot of
-their own. Of a limit, each host has a bar; limits of one host alone share one plot.
+A distribution is the sum of the hosts whose histograms have the same bounds; those with other bounds, from another version, get a
+plot of their own. For a limit, each host has a bar; limits of a single host share one plot.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .._core.text.exposition import Bucket
 from .amounts import show_amount
 from .judge import ON, Place
 
-_MOST_BARS = 30  # in one plot of limits: those that are nearest
+_MOST_BARS = 30  # in one plot of limits: the nearest to their limit
 _ALONE = "Limits of one host alone"
 
 
 @dataclass(frozen=True)
 class Bar:
-    """`label` is a range of values, a host or a figure; `unit` is empty of counts; `limit` is of limits alone."""
+    """`label` is a range of values, a host or a figure; `unit` is empty for counts; `limit` is only set for limits."""
 
     label: str
     value: float
@@ -36,9 +36,9 @@ class Bar:
 
 @dataclass(frozen=True)
 class Plot:
-    """`notes` are sentences below the plot; `how` is empty where its bars were got in several ways."""
+    """`notes` are sentences below the plot; `how` is empty when the bars were obtained in several ways."""
 
-    kind: str  # of DISTRIBUTION, LIMITS
+    kind: str  # DISTRIBUTION or LIMITS
     title: str
     bars: tuple[Bar, ...]
     notes: tuple[str, ...]
@@ -51,8 +51,7 @@ _Read = dict[str, Figure]  # by host
 
 
 def find_plots(places: Sequence[Place]) -> tuple[Plot, ...]:
-    """Distributions, then limits, each in the order in which the figures are read. A histogram without an observation
-    gives none."""
+    """Distributions, then limits, each in the order in which the figures are read. A histogram without observations gives no plot."""
     read = _figures(places)
     plots = [plot for rows in read for plot in _distributions(rows)]
     limited = [{host: figure for host, figure in rows.items() if _has_limit(figure)} for rows in read]
@@ -62,7 +61,7 @@ def find_plots(places: Sequence[Place]) -> tuple[Plot, ...]:
 
 
 def _figures(places: Sequence[Place]) -> list[_Read]:
-    """Those of one name and unit together. A figure may bear on two answers: the one that says more counts."""
+    """Figures grouped by name and unit. If two answers of a host have the same figure, the one with more data counts."""
     read: dict[tuple[str, str], _Read] = {}
     for place in places:
         for judged in place.answers.values() if place.state == ON else ():
@@ -74,12 +73,12 @@ def _figures(places: Sequence[Place]) -> list[_Read]:
 
 
 def _has_limit(figure: Figure) -> bool:
-    """Of which a share can be drawn."""
+    """Whether the share of a limit can be drawn."""
     return figure.value is not None and figure.value >= 0 and figure.limit is not None and figure.limit > 0
 
 
 def bucket_bound(buckets: Sequence[Bucket], share: float) -> Optional[float]:
-    """The bound that `share` of the observations do not exceed; None without any, or beyond the last finite bound."""
+    """The bound that `share` of the observations do not exceed; None without observations, or beyond the last finite bound."""
     rank = share * buckets[-1].count if buckets else 0
     bound = next((bucket.le for bucket in buckets if rank and bucket.count >= rank), math.inf)
     return None if math.isinf(bound) else bound

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Problems of a fleet, as a list, and as the text that a run fails with. Pure."""
+"""Problems of a fleet, as a list, and as the text with which a run fails. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .._core.text.errors import shorten
 from .fleet import HostReport
 from .judge import AMBER, AWAY, FAILED, LIGHTS, RED, JudgedFeature, Place
 
-_NAMED = 20  # of the problems in the text of a failure; the report has all of them
+_NAMED = 20  # problems named in the failure text; the report has all of them
 _RUN_AGAIN = "run that module alone on the host, then run readiness again"
 _REACH = "check that the host is up and reachable by Ansible, then run readiness again"
 _ASK = "set the features of this host and their state directories; or omit the host"
@@ -25,8 +25,8 @@ _FORMER = "nothing, if you repeat the drills; otherwise restore the report with 
 
 @dataclass(frozen=True)
 class Problem:
-    """`host` is empty of the whole fleet, `feature` of a host as such, `question` of a feature as a whole; else that
-    is the name of an answer or a kind of exercise."""
+    """`host` is empty for the whole fleet, `feature` for a host as such, `question` for a feature as a whole; else `question` is the name
+    of an answer or a kind of drill."""
 
     light: str
     fails: bool
@@ -40,7 +40,7 @@ class Problem:
 def find_problems(
     judged: Sequence[JudgedFeature], hosts: Sequence[HostReport], previous: Optional[str]
 ) -> tuple[Problem, ...]:
-    """The worst first; else of hosts, of features and their hosts, of the fleet. `previous` says why an earlier report could not be used."""
+    """Worst first; then those of hosts, of features and their hosts, of the fleet. `previous` says why an earlier report was unusable."""
     problems = [problem for host in hosts for problem in _of_host(host)]
     for feature in judged:
         problems += [problem for place in feature.places for problem in _of_place(feature.feature.name, place)]
@@ -54,7 +54,7 @@ def find_problems(
 
 
 def failure_text(problems: Iterable[Problem]) -> str:
-    """What a run fails with; empty where nothing fails it."""
+    """The text with which a run fails; empty when nothing fails it."""
     failing = [problem for problem in problems if problem.fails]
     if not failing:
         return ""
@@ -93,7 +93,7 @@ def _of_fleet(judged: Sequence[JudgedFeature], previous: Optional[str]) -> Itera
 
 def _of_place(feature: str, place: Place) -> Iterable[Problem]:
     if place.state == AWAY:
-        return  # said of the host, once
+        return  # reported once, for the host
     if place.state == FAILED:
         yield Problem(AMBER, True, place.host, feature, "", place.text, _RUN_AGAIN)
     for judged in place.answers.values():

@@ -4,8 +4,8 @@
 
 """The production readiness questionnaire of the KEP template, as data, in its order.
 
-Source: kubernetes/enhancements, keps/NNNN-kep-template/README.md, "Production Readiness Review Questionnaire". The wording
-of a question is the template's, so that a reviewer finds it familiar; the ids are ours and are never renamed.
+Source: kubernetes/enhancements, keps/NNNN-kep-template/README.md, "Production Readiness Review Questionnaire". Questions have the
+template's wording, so that a reviewer recognizes them; the ids are ours and are never renamed.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ TROUBLESHOOTING = "Troubleshooting"
 
 @dataclass(frozen=True)
 class Question:
-    """`measured`: the answers of the `_info` modules that bear on it; `exercise`: the one that shows it done.
-    Every feature answers every question in words as well (`Feature.statics`)."""
+    """`measured`: the answers of the `_info` modules that bear on it; `exercise`: the drill that shows it.
+    Every feature also answers every question in words (`Feature.statics`)."""
 
     id: str
     section: str

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From what an `_info` module returned under `readiness` to a `Reading`. Pure and strict.
+"""Parses what an `_info` module returned under `readiness` into a `Reading`. Pure and strict.
 
-The modules run on other machines, maybe of another version: what is not exactly a reading of this feature is refused with
-every fault, and counts as unknown.
+The modules run on other machines, maybe in another version: what is not exactly a reading of this feature is refused with every
+fault, and counts as unknown.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _BUCKET = ("le", "count")
 
 
 def parse_reading(value: object, feature: Feature) -> Reading:
-    """Problems where `value` is not what `Reading.as_json` of this feature gives. Texts and remedies that a host leaves to its
-    failure modes are filled in from the feature."""
+    """Problems when `value` is not the form of `Reading.as_json` for this feature. Texts and remedies that a host leaves to its failure
+    modes are filled in from the feature."""
     faults = new_faults()
     read = Row(value, faults, "readiness", _READING)
     name = read.read("feature", choice((feature.name,)), "")
@@ -61,7 +61,7 @@ def _answers(read: Row, feature: Feature, present: tuple[str, ...]) -> Mapping[s
 
 
 def _answer(row: Row, modes: Sequence[FailureMode]) -> Answer:
-    """`modes` give the text and the remedy that the host left empty."""
+    """`modes` provide the text and the remedy that the host left empty."""
     return Answer(
         verdict=row.read("verdict", choice(VERDICTS), ""),
         text=row.read("text", text if modes else parse_filled, "") or " ".join(mode.text for mode in modes),
@@ -84,7 +84,7 @@ def _figure(row: Row) -> Figure:
 
 
 def _buckets(row: Row) -> tuple[Bucket, ...]:
-    """As Prometheus has them: bounds rise, counts do not fall, and the last bound, here null, is infinity."""
+    """Buckets like Prometheus': bounds rise, counts do not fall, and the last bound, here null, is infinity."""
     rows = [Row(bucket, row.faults, path, _BUCKET) for path, bucket in row.items("buckets")]
     bounds = [bucket.read("le", number, None) for bucket in rows]
     counts = [bucket.read("count", count, 0) for bucket in rows]

@@ -6,7 +6,7 @@
 
     {format, at, verdict, fails, status, summary, problems: [...], hosts: [...], features: [...], exercises: [...]}
 
-Sections and questions of a feature stand in the order of the KEP template. Times are RFC 3339 in UTC.
+Sections and questions of a feature are in the order of the KEP template. Times are RFC 3339 in UTC.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def make_report(
 
 
 def _summary(judged: Sequence[JudgedFeature], hosts: Sequence[HostReport]) -> Json:
-    """How many hosts, features and answers there are, of each light."""
+    """Numbers of hosts, features and answers, by light."""
     answers = Counter(
         answer.light for feature in judged for place in feature.places for answer in place.answers.values()
     ) + Counter(AMBER for feature in judged for place in feature.places if not place.answers)
@@ -134,7 +134,7 @@ def _feature(judged: JudgedFeature) -> Json:
 
 
 def _question(question: Question, judged: JudgedFeature) -> Json:
-    """`light` is empty of a question that is answered in words alone."""
+    """`light` is empty for a question that is only answered in words."""
     static = judged.feature.statics[question.id]
     exercised = [_exercises_as_json(row) for row in judged.exercised if row.kind == question.exercise]
     measured = [_summarize_answers(name, judged.places) for name in question.measured]
@@ -152,7 +152,7 @@ def _question(question: Question, judged: JudgedFeature) -> Json:
 
 
 def _summarize_answers(name: str, places: Sequence[Place]) -> Json:
-    """How many hosts gave each answer; those that gave none count as not known."""
+    """How many hosts gave each answer; hosts without an answer count as unknown."""
     on = [place.answers[name] for place in places if name in place.answers]
     silent = sum(not place.answers for place in places)
     lights = Counter(answer.light for answer in on) + Counter({AMBER: silent})
@@ -192,7 +192,7 @@ def _place(place: Place) -> Json:
 
 
 def _answer(judged: Judged) -> Json:
-    # The histogram's last bound, infinity, is null in JSON, as in a reading. Text and remedy say it all of the failure modes.
+    # As in a reading, the histogram's last bound, infinity, is null in JSON. Text and remedy already describe the failure modes.
     row = Reading("", {judged.name: judged.answer}).as_json()["answers"][judged.name]
     del row["failure_modes"]
     return {"name": judged.name, "light": judged.light, "fails": judged.fails, **row}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The report in a few lines: hosts x features, each with one word. Pure."""
+"""The report in a few lines: hosts x features, with one word each. Pure."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Json = Mapping[str, Any]
 
 
 def status(light: str, *, fails: bool) -> str:
-    """What a light means for the run: an amber one fails it where a required answer is not known."""
+    """What a light means for the run: an amber light fails it when a required answer is unknown."""
     if fails or light == RED:
         return FAIL
     return {GREEN: PASS, AMBER: WARN}.get(light, OFF)
 
 
 def summary_lines(report: Json) -> list[str]:
-    """The verdict, the grid, and what its words mean. Hosts with the same words share a row."""
+    """The verdict, the grid, and an explanation of its words. Hosts with the same words share a row."""
     features = [feature for feature in report["features"] if feature["hosts"]]
     reached = report["summary"]["hosts"]
     lines = [f"production readiness: {report['status']}", f"{reached['reached']} of {reached['all']} hosts answered"]

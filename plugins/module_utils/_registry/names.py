@@ -2,16 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Labs and control planes that have a name: their names are from one list of this host, and begin what they make on it.
+"""Labs and control planes with a name: one list per host has their names, with which the names of all their objects begin.
 
-registration            what holds a name for a directory
+registration            reserves a name for a directory
 read_registration       the directory of a name
-find_registered_name    the other way round
-list_directories        the directories of all of them
-list_registered_names   all of them, running or stopped
-refuse_others_directory of a part that is given another name than the lab or control plane whose directory it is in
-is_named_after          whether something of this host bears that name
-list_leftovers          what is still there of one that was removed
+find_registered_name    the name of a directory
+list_directories        all names with their directories
+list_registered_names   all names, running or stopped
+refuse_others_directory refuses a part whose directory belongs to a lab or control plane of another name
+is_named_after          whether an object of this host has the name of a lab
+list_leftovers          what is left of a removed lab or control plane
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from .._core.text.run_messages import MESSAGES
 REGISTRY = "/var/lib/ballast/labs"
 _SUFFIX = ".json"
 _SECONDS = 30  # for a command that only asks this machine's kernel
-PARTS = ("nodes", "plane", "vms")  # directories of the parts that have processes
+PARTS = ("nodes", "plane", "vms")  # directories of the parts that run processes
 
 
 def registration(name: str, directory: str, *, group: str, title: str) -> list[Resource]:
-    """`directory` is that of the lab or plane, which holds the list's own directory too."""
-    # The key says lab, also of a plane: labs had the list first.
+    """`directory` is the directory of the lab or control plane, which also holds the list's own directory."""
+    # The key says lab for control planes too, as only labs had the list at first.
     entry = json.dumps({"lab_dir": directory}) + "\n"
     return [
         shared_directory(REGISTRY, holder=directory, group=group),
@@ -52,7 +52,7 @@ def registration(name: str, directory: str, *, group: str, title: str) -> list[R
 
 
 def read_registration(host: Host, name: str) -> Optional[str]:
-    """The directory of the one of this name; None when none of this host has it. HostError where that cannot be read."""
+    """The directory with this name; None when the name is free on this host. HostError when the entry cannot be read."""
     path = _path(name)
     require_private(host, path)
     data = host.read(path)
@@ -65,7 +65,7 @@ def read_registration(host: Host, name: str) -> Optional[str]:
 
 
 def list_directories(host: Host) -> list[tuple[str, str]]:
-    """Name and directory of each lab and control plane of this host, by name; without those whose entry cannot be read."""
+    """Name and directory of each lab and control plane of this host, sorted by name; without unreadable entries."""
     rows = []
     for name in sorted(list_registered_names(host)):
         with suppress(HostError):
@@ -80,13 +80,13 @@ def list_registered_names(host: Host) -> list[str]:
 
 
 def find_registered_name(host: Host, directory: str) -> str:
-    """The name that is held for a directory; "" where none is. A removal that was killed may have left it without its record."""
+    """The name that is reserved for a directory; "" if there is none. After a killed removal the directory may lack its record."""
     return next((name for name in list_registered_names(host) if read_registration(host, name) == directory), "")
 
 
 def refuse_others_directory(host: Host, path: str, *, name: str) -> None:
-    """HostError where `path` lies in the directory of a lab or control plane of this host that is not named `name`: a role whose
-    variables are not those of that lab would remove what the lab has and the role does not list."""
+    """HostError when `path` is in the directory of a lab or control plane of this host that is not named `name`: a role with variables of
+    another lab would remove what this lab has and the role does not list."""
     for other in list_registered_names(host):
         directory = read_registration(host, other)
         if other != name and directory is not None and f"{path}/".startswith(f"{directory}/"):
@@ -96,14 +96,14 @@ def refuse_others_directory(host: Host, path: str, *, name: str) -> None:
 
 
 def is_named_after(host: Host, name: str, thing: str) -> bool:
-    """Whether the name of a link, a namespace or a unit begins with this lab's, and not with that of another of this host."""
-    # The mark of the lab `lab-2` begins with the one of the lab `lab`.
+    """Whether the name of a link, a namespace or a unit begins with this lab's name, and not with that of another lab of this host."""
+    # The prefix of the lab `lab-2` begins with that of the lab `lab`.
     others = tuple(f"{join_name(other)}-" for other in list_registered_names(host) if other.startswith(f"{name}-"))
     return f"{thing}-".startswith(f"{join_name(name)}-") and not f"{thing}-".startswith(others)
 
 
 def list_leftovers(host: Host, *, name: str, directory: str, nodes: Collection[str] = ()) -> Iterator[str]:
-    """What is still there of one that was removed. `nodes` are the names of a lab's nodes."""
+    """What is left of a removed lab or control plane. `nodes` are the names of a lab's nodes."""
 
     def is_ours(thing: str) -> bool:
         return is_named_after(host, name, thing)
@@ -115,23 +115,24 @@ def list_leftovers(host: Host, *, name: str, directory: str, nodes: Collection[s
     mounts = [line.split()[1] for line in (host.read("/proc/self/mounts") or b"").decode().splitlines()]
     places = (f"{directory}/", f"{run_directory(name)}/")
     yield from (f"mount {path}" for path in mounts if f"{path}/".startswith(places))
-    names = host.listdir(directory)  # an empty one was there before the lab
+    names = host.listdir(directory)  # an empty directory may be older than the lab
     if names:
         yield f"directory {directory} ({' '.join(shorten(repr(entry)) for entry in names)})"
     if host.stat(run_directory(name)):
         yield f"directory {run_directory(name)}"
     cgroup = "-".join([MARK, name.replace("-", "_")])
     for root in cgroup_hierarchies(host):
-        # Under systemd a slice lies in the slices that its name begins with.
+        # Under systemd a slice is inside the slices whose names are prefixes of its own.
         for place in (root, os.path.join(root, slice_unit(MARK), slice_unit(cgroup))):
             yield from (f"cgroup {place}/{group}" for group in host.listdir(place) if group.startswith(f"{cgroup}-"))
     yield from _processes(host, tuple(os.path.join(directory, part, "") for part in PARTS))
 
 
 def _processes(host: Host, places: tuple[str, ...]) -> Iterator[str]:
-    """Root's and those of our own users, as all are that a lab starts, with a path below `places` among their arguments, as a whole or after `=` or `:`.
+    """Processes of root and of our own users, as which a lab runs everything, with a path below `places` in their arguments: as a whole
+    argument, or after `=` or `:`.
 
-    Not what this run came from: a script of a shell names such paths too, and waits for the run.
+    Without the ancestors of this run: a shell script that names such paths may be waiting for it.
     """
     running = {process.pid: process for process in list_processes(host)}
     for pid in (int(host.readlink("/proc/self") or 0), started_for(host)):
