@@ -8,7 +8,7 @@
 bench-fleet: packages packages-test env-test binaries bench-fleet-rehearsal  ## a run without changes on 1, 10 and 50 hosts, ours and stock modules (30 min)
 	@PYTHONPATH='$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR)' $(VENV)/bin/python -m tests.bench.fleet $(ARGS)
 
-bench-fleet-rehearsal: env-test  ## 500 and 5,000 simulated hosts on one controller (1 h); REHEARSAL="--rows 625x10"
+bench-fleet-rehearsal: env-test  ## 500 and 5,000 simulated hosts from one control node (1 h); REHEARSAL="--rows 625x10"
 	@PYTHONPATH='$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR)' $(VENV)/bin/python -m tests.bench.rehearsal $(REHEARSAL)
 
 ##@ Fleets

@@ -12,7 +12,7 @@ version_added: 1.0.0
 description:
   - Composes a report for the operator from the modules' results on the hosts of a playbook. Hosts with the same result share a line.
   - Decides which nodes are changed, in which batches, and whether the run continues after a batch.
-  - It runs on the controller, and reads the registered variables of this collection's playbooks.
+  - It runs on the Ansible control node, and reads the registered variables of this collection's playbooks.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:

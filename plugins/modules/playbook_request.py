@@ -14,7 +14,7 @@ description:
   - Refuses an unknown variable given with C(-e), and suggests the nearest known name. In an inventory, other programs can have variables
     with the same prefix, so there it refuses only misspelt known names.
   - Refuses a missing C(PREFIX_hosts), a selection with a part that matches no host, and invalid values.
-  - It runs on the controller.
+  - It runs on the Ansible control node.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:

@@ -98,7 +98,7 @@ def _notes(found: Found) -> str:
     busiest = max(phase["client_cpu_seconds"] / phase["seconds"] for phase in phases)
     return (
         f"Measured on {machine['cpus']} cores ({machine['cpu']}), {machine['memory_mib'] // 1024} GiB, Linux {machine['kernel']}, "
-        f"Kubernetes {found['kubernetes']}; median and range of {sizes['turns']} turns, the planes in turn, each turn on a new one. "
+        f"Kubernetes {found['kubernetes']}; median and range of {sizes['turns']} turns, the control planes in turn, each turn on a new one. "
         "Ready is the first success of `/readyz`, which waits for the bootstrap of RBAC. Memory is the sum of VmRSS, "
         f"{sizes['idle_seconds']} s after the start; MB are 10^6 bytes. {found['clients']} clients on the same machine, a connection each (HTTP/1.1 over TLS, "
         f"kept), created {sizes['creates']:,} objects of 100 bytes and got {sizes['gets']:,}; etcd waits for the disk. The clients are one "

@@ -17,7 +17,7 @@ from tests.bench.rules_report import markdown
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "tests/bench/results/rehearsal.json"
 PAGE = ROOT / "docs/fleet.md"
-HEADS = ("", "hosts", "forks", "whole run", "for each host", "controller, cores", "controller, memory", "plan file")
+HEADS = ("", "hosts", "forks", "whole run", "for each host", "control node, cores", "control node, memory", "plan file")
 _AT_ONCE = " Slices at once share these cores: forks, memory and plan file are those of one slice, seconds of the cores those of all."
 GOALS = {5000: 1024, 625: 300}  # MiB, by hosts
 

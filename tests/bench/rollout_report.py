@@ -25,8 +25,8 @@ HEADS = (
     "in the former mode",
     "whole run",
     "for each node begun",
-    "controller, cores",
-    "controller, memory",
+    "control node, cores",
+    "control node, memory",
     "longest wait for a confirmation",
 )
 

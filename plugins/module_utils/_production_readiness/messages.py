@@ -16,7 +16,7 @@ MESSAGES = Messages(
             error=UserError,
             text="{path}: {value} is not {wanted}",
             remedy="pass it unchanged from the info module with readiness=true, or from an earlier readiness.json; use one version of "
-            "ballast.kube on all hosts and the controller",
+            "ballast.kube on all hosts and the control node",
         ),
         Message(
             id="readiness-key",
@@ -40,7 +40,7 @@ MESSAGES = Messages(
             id="readiness-feature",
             error=HostError,
             text="a document about a feature is not valid: {problem}",
-            remedy="install ballast.kube again on the controller; if you changed plugins/plugin_utils/readiness_features, correct that document",
+            remedy="install ballast.kube again on the control node; if you changed plugins/plugin_utils/readiness_features, correct that document",
         ),
     ],
 )
