@@ -101,7 +101,7 @@ MESSAGES = Messages(
         Message(
             id="lab-version-jump",
             error=UserError,
-            text="kubernetes_version: {value} skips a minor version: the lab's API server runs {served} and can be upgraded by one minor version at once",
+            text="kubernetes_version: {value} skips a minor version: the lab's API server runs {served} and can be upgraded by one minor version in a run",
             remedy="upgrade to the version between them first: -e lab_kubernetes_version={first}",
         ),
         Message(
