@@ -10,7 +10,7 @@ module: lab_addons
 short_description: "Internal: create and remove the API objects of a lab's add-ons"
 version_added: 1.0.0
 description:
-  - Makes the objects of the API that the add-ons of a lab consist of, and removes those of add-ons that it has no more.
+  - Creates the API objects of a lab's add-ons, and removes those of disabled add-ons.
   - An object that an earlier run created from the same definition is left unchanged, even if somebody has edited it.
 author:
   - ballast.kube contributors (@ballast-kube)
@@ -31,7 +31,7 @@ options:
     type: path
     required: true
   lab:
-    description: The record of the lab, which names its add-ons; what M(ballast.kube.lab_record) returns as RV(ballast.kube.lab_record#module:lab).
+    description: The record of the lab, which names its add-ons, RV(ballast.kube.lab_record#module:lab).
     type: dict
     required: true
 """

@@ -75,7 +75,7 @@ EXAMPLES = r"""
   ballast.kube.lab_image:
     name: binaries
     recipe: directory
-    source: /var/cache/ballast/binaries/current
+    source: /opt/ballast/bin
   register: binaries
 """
 

@@ -92,7 +92,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: What becomes of a packet from a pod to the API
+- name: Trace a packet from a pod to the API
   ballast.kube.service_rules_info:
     backend: nftables
     owner: kube-proxy

@@ -180,7 +180,7 @@ LAB_NODES = Identity(
 )
 LAB_LOGS = Identity(
     f"{MARK}:lab-logs",
-    "collects what tells how a lab is",
+    "collects a lab's diagnostics",
     rules=(
         Rule("", ("nodes", "pods", "events", "services"), ("list",)),
         Rule("discovery.k8s.io", ("endpointslices",), ("list",)),
