@@ -110,7 +110,8 @@ def _notes(found: Found) -> str:
     repeats = ", ".join(f"{count} with {hosts}" for hosts, count in found["sizes"])
     return (
         f"Measured on {machine['cpus']} cores ({machine['cpu']}), {machine['memory_mib'] // 1024} GiB, Linux {machine['kernel']}, "
-        f"ansible-core {found['ansible']}, Kubernetes {found['kubernetes']}; control node and hosts share the cores, of which the hosts took {found['idle']:.2f} "
+        f"ansible-core {found['ansible']}, Kubernetes {found['kubernetes']}; "
+        f"control node and hosts share the cores, of which the hosts took {found['idle']:.2f} "
         f"while nobody asked. Median and range of runs ({repeats} hosts), all of them in turn, of the whole `ansible-playbook`, which "
         "makes its own ssh connections."
     )
