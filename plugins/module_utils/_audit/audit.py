@@ -32,7 +32,7 @@ from .._rules.ipvs.backend import Ipvs
 from .._rules.ipvs.objects import IpvsRules
 from .._rules.model import FamilyView, RuleConfig
 from .._rules.nftables.objects import Ruleset, Table
-from .._rules.node_rules import REFUSALS, NodeRules, rules_of_one
+from .._rules.node_rules import REFUSALS, Missing, NodeRules, rules_of_one
 from .._rules.packet import Surroundings
 from .._rules.parse import Snapshot
 from . import node
@@ -47,7 +47,7 @@ from .iptables_equivalence import IptablesEquivalence
 from .probes import Prober
 from .remedies import COMPILED, DUMP, KERNEL, Origin
 from .stale_connections import find_stale_connections
-from .structure import inspect
+from .structure import Inspection, inspect
 from .tracing.packet_path import Tracer
 from .verdict_comparison import EquivalenceKey, VerdictComparison, find_extra, find_missing_cluster_ips
 
@@ -69,25 +69,43 @@ class AuditInput:
 def audit(given: AuditInput, facts: Facts) -> list[AuditFinding]:
     """Findings, sorted by severity, family, service, id; empty on a healthy node."""
     views = {family: given.snapshot.view(family) for family in given.rules}
-    findings = [finding for family in given.rules for finding in _audit_family(given, facts, family)]
+    inspections = {family: _inspect(given, family) for family in given.rules}
+    findings = [
+        finding
+        for family, inspection in inspections.items()
+        for finding in _audit_family(given, facts, family, inspection)
+    ]
     settings = [
         setting
         for family, view in views.items()
         for setting in given.backend.settings(view, given.configs[family].rules)
     ]
     findings += node.check_settings(facts, tuple(dict.fromkeys(settings)))
-    findings += node.find_stale_rules(facts, given.backend)
+    is_served = any(inspection.rules is not None for inspection in inspections.values())
+    is_needed = any(view.frontends for view in given.snapshot.views)  # also of a family that a dump lacks
+    findings += node.find_stale_rules(facts, given.backend, in_force=is_served or not is_needed)
     findings += node.report_unread(facts, views)
     findings += node.report_unsaved(given.node_rules)
     return sort_findings(dict.fromkeys(findings))
 
 
-def _audit_family(given: AuditInput, facts: Facts, family: int) -> Iterator[AuditFinding]:
+def _inspect(given: AuditInput, family: int) -> Inspection:
+    view, config = given.snapshot.view(family), given.configs[family].rules
+    return inspect(given.backend, given.rules[family], view, config, _origin(given, family), _unsaved(given, family))
+
+
+def _origin(given: AuditInput, family: int) -> Origin:
+    return Origin(given.configs[family].rules.backend, given.owner, given.source)
+
+
+def _unsaved(given: AuditInput, family: int) -> tuple[Missing, ...]:
+    return given.node_rules[family].missing if family in given.node_rules else ()
+
+
+def _audit_family(given: AuditInput, facts: Facts, family: int, inspection: Inspection) -> Iterator[AuditFinding]:
     view, config = given.snapshot.view(family), given.configs[family].rules
     backend, rules, surroundings = given.backend, given.rules[family], given.surroundings
-    origin = Origin(config.backend, given.owner, given.source)
-    unsaved = given.node_rules[family].missing if family in given.node_rules else ()
-    inspection = inspect(backend, rules, view, config, origin, unsaved)
+    origin, unsaved = _origin(given, family), _unsaved(given, family)
     yield from inspection.findings
     yield from find_stale_connections(facts.connections or (), view, config, surroundings)
     judged = inspection.rules

@@ -163,6 +163,14 @@ _ROWS = (
         remedy="{remedy}",
     ),
     Class(
+        id="rules-audit-other-backend",
+        severity=WARNING,
+        expected="rules of the backend {backend}, which was asked for",
+        found="none of them in force, and those of another: {what}",
+        remedy="set backend to {other} if that is the mode of kube-proxy (curl 127.0.0.1:10249/proxyMode); keep these rules until "
+        "those of {backend} are there, as they may serve the Services",
+    ),
+    Class(
         id="rules-audit-setting",
         severity=ERROR,
         expected="{name} = {required}",

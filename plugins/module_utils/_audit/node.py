@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from .._core.text.errors import shorten
 from .._rules.backend import Backend, Settings
@@ -29,41 +30,58 @@ from .undecoded import find_in_iptables, find_in_nftables
 _NAMES = {Nftables: NFTABLES, Iptables: IPTABLES, Ipvs: IPVS}
 
 
-def find_stale_rules(facts: Facts, backend: Backend) -> Iterator[AuditFinding]:
-    """One finding for each family and kind of stale rules of a backend that is not in use."""
+class _Stale(NamedTuple):
+    """Rules of a backend that is not in use. `family`: 0 for both."""
+
+    what: str
+    others: Sequence[str]  # the backends that they may be of
+    remedy: str
+    family: int = 0
+
+
+def find_stale_rules(facts: Facts, backend: Backend, *, in_force: bool) -> Iterator[AuditFinding]:
+    """One finding for each kind of rules of another backend, and family. They are stale where the rules of `backend` are in
+    force; where these are not there, they may be what serves the Services."""
     name = _NAMES[type(backend)]
-    # Chains that iptables shows are not in facts.ruleset, so none is reported twice.
+    for stale in (*_in_iptables(facts, backend), *_in_nftables(facts, backend), *_in_ipvs(facts, backend)):
+        yield finding(
+            "rules-audit-residue" if in_force else "rules-audit-other-backend",
+            family=stale.family,
+            other=" or ".join(stale.others),
+            backend=name,
+            what=stale.what,
+            remedy=stale.remedy,
+        )
+
+
+def _in_iptables(facts: Facts, backend: Backend) -> Iterator[_Stale]:
+    # What iptables shows, nft shows as well: it is not in facts.ruleset.
     listed = [((NFT, tables.family), tables) for tables in tables_of(facts.ruleset)]
     for (variant, family), tables in (*facts.iptables.items(), *listed):
         left = _left_in_iptables(tables, backend, variant)
         if left:
-            what = f"iptables ({variant}) has {list_some(left)}"
             others = (IPTABLES, IPVS) if isinstance(backend, Nftables) else _others(backend, variant)
-            yield finding(
-                "rules-audit-residue",
-                family=family,
-                other=" or ".join(others),
-                backend=name,
-                what=what,
-                remedy=remedy_of_chains(others),
-            )
-    if not isinstance(backend, Nftables):
-        for table_family, table in facts.service_tables:
-            what = f"the nftables table {table_family} {table}"
-            family = 6 if table_family == "ip6" else 4
-            remedy = remedy_of_table(table)
-            yield finding("rules-audit-residue", family=family, other=NFTABLES, backend=name, what=what, remedy=remedy)
-    if not isinstance(backend, Ipvs):
-        sets = [ipset for ipset in facts.sets if ipset in SET_NAMES]
-        for what in (
-            f"the interface {LINK}" if facts.link else "",
-            f"{len(facts.virtual_servers)} virtual servers: {list_some(facts.virtual_servers)}"
-            if facts.virtual_servers and (facts.link or sets)
-            else "",
-            f"ipsets: {list_some(sets)}" if sets else "",
-        ):
-            if what:
-                yield finding("rules-audit-residue", other=IPVS, backend=name, what=what, remedy=remedy_of_ipvs())
+            yield _Stale(f"iptables ({variant}) has {list_some(left)}", others, remedy_of_chains(others), family)
+
+
+def _in_nftables(facts: Facts, backend: Backend) -> Iterator[_Stale]:
+    for family, table in () if isinstance(backend, Nftables) else facts.service_tables:
+        number = 6 if family == "ip6" else 4
+        yield _Stale(f"the nftables table {family} {table}", (NFTABLES,), remedy_of_table(table), number)
+
+
+def _in_ipvs(facts: Facts, backend: Backend) -> Iterator[_Stale]:
+    if isinstance(backend, Ipvs):
+        return
+    sets = [ipset for ipset in facts.sets if ipset in SET_NAMES]
+    servers = facts.virtual_servers if facts.link or sets else ()
+    for what in (
+        f"the interface {LINK}" if facts.link else "",
+        f"{len(servers)} virtual servers: {list_some(servers)}" if servers else "",
+        f"ipsets: {list_some(sets)}" if sets else "",
+    ):
+        if what:
+            yield _Stale(what, (IPVS,), remedy_of_ipvs())
 
 
 def _others(backend: Backend, variant: str) -> tuple[str, ...]:

@@ -111,6 +111,7 @@ def findings(place: Place) -> Iterator[AuditFinding]:
     whole = snapshot(*NAMES)
     nothing = {"nftables": None, "iptables": Tables(4), "ipvs": IpvsRules(Tables(4))}[place.backend]
     yield from place.audit(whole, whole, hurt=lambda _rules: nothing)
+    yield from place.audit(whole, whole, hurt=lambda _rules: nothing, facts=everything(place.backend))
     yield from place.audit(whole, whole, hurt=without_a_chain)
     yield from place.audit(whole, snapshot(*NAMES, endpoint="10.1.0.6"))  # all alike
     yield from place.audit(whole, snapshot(*NAMES, "more"))
@@ -211,7 +212,7 @@ def faults(found: AuditFinding, place: Place) -> Iterator[str]:
         if (
             does in remedy + found.found
             and not any(word in remedy for word in says)
-            and found.id != "rules-audit-foreign-nat"
+            and found.id not in ("rules-audit-foreign-nat", "rules-audit-other-backend")
         ):
             yield f"it ends connections and does not say so: {does}"
 
@@ -227,6 +228,23 @@ def test_every_class_of_findings_is_asked() -> None:
     seen = {one.id for place in PLACES for one in findings(place)}
     of_dumps = {"rules-audit-dump-part", "rules-audit-undecoded"}  # test_dump_cases.py has these
     assert sorted(set(CLASSES) - seen - of_dumps) == ["rules-audit-foreign-unclear", "rules-audit-unclear"]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=IDS)
+def test_rules_of_another_backend_are_kept_where_those_asked_for_are_not_in_force(place: Place) -> None:
+    """They may be what serves the Services: `backend` may be another than the node's mode."""
+    whole = snapshot(*NAMES)
+    nothing = {"nftables": None, "iptables": Tables(4), "ipvs": IpvsRules(Tables(4))}[place.backend]
+    others = {"rules-audit-residue", "rules-audit-other-backend"}
+
+    def found(of: Snapshot, hurt: Any) -> list[AuditFinding]:
+        return [one for one in place.audit(of, of, hurt=hurt, facts=everything(place.backend)) if one.id in others]
+
+    lost = found(whole, lambda _rules: nothing)
+    assert {one.id for one in lost} == {"rules-audit-other-backend"}
+    assert not [one for one in lost if "remove" in one.remedy or "keep these rules" not in one.remedy]
+    if (place.backend, place.owner) != ("nftables", "kube-proxy"):  # which lays them out in another way
+        assert {one.id for one in found(whole, lambda rules: rules)} == {"rules-audit-residue"}
 
 
 @pytest.mark.parametrize(
