@@ -38,6 +38,12 @@ MESSAGES = Messages(
             remedy=_AS_SERVED,
         ),
         Message(
+            id="rules-snapshot-no-slices",
+            error=UserError,
+            text="snapshot: it has {count} Services and no EndpointSlice, so no Service has an endpoint and all are rejected",
+            remedy=f"if pods run, {_AS_SERVED}",
+        ),
+        Message(
             id="rules-object-skipped",
             error=UserError,
             text="{path}: {value} is not {wanted}; kube-proxy and these rules ignore it",

@@ -119,6 +119,7 @@ class _Objects:
         self.slices: list[Slice] = []
         self.nodes: list[Node] = []
         self.service_cidrs: list[tuple[int, str]] = []
+        self._has_slices = False
         self._titles: set[str] = set()
         self._node_problems: dict[str, list[BallastError]] = {}  # by title
         self._readers: Mapping[str, Callable[[Reader, Reader], None]] = {
@@ -176,6 +177,8 @@ class _Objects:
     def _warnings(self) -> tuple[BallastError, ...]:
         """Problems of Nodes other than this one are warnings, since kube-proxy does not read those Nodes."""
         warnings = [*self.problems, *chain.from_iterable(self._node_problems.values())]
+        if self.services and not self._has_slices:  # each API server writes one for itself
+            warnings.insert(0, MESSAGES.error("rules-snapshot-no-slices", count=len(self.services)))
         more = len(warnings) - _LISTED
         return (*warnings[:_LISTED], *([MESSAGES.error("rules-object-skipped-more", count=more)] if more > 0 else []))
 
@@ -185,6 +188,7 @@ class _Objects:
             self.services.append(service)
 
     def _add_slice(self, item: Reader, metadata: Reader) -> None:
+        self._has_slices = True
         endpoint_slice = parse_slice(item, metadata)
         if endpoint_slice is not None:
             self.slices.append(endpoint_slice)

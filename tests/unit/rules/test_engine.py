@@ -23,6 +23,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._rules.engine import 
 from ansible_collections.ballast.kube.plugins.module_utils._rules.model import FamilyView, RuleConfig
 from ansible_collections.ballast.kube.plugins.module_utils._rules.record import DIRECTORY
 from tests.unit.fakes import FakeHost
+from tests.unit.rules.given import endpoint_slice
 from tests.unit.rules.ipvs.kernel import LINK, Kernel
 
 PROGRESS = Progress(NullSink(), feature="test")
@@ -233,7 +234,7 @@ def test_rules_that_do_not_stay_are_a_finding(memory: Memory, host: FakeHost) ->
 
 
 def test_a_family_without_services_has_no_warnings(memory: Memory, host: FakeHost) -> None:
-    only4 = wanted(service("web", "10.96.0.10"), config={"clusterCIDR": "10.128.0.0/16"})
+    only4 = wanted(service("web", "10.96.0.10"), endpoint_slice([]), config={"clusterCIDR": "10.128.0.0/16"})
     assert ENGINE.verify(Context(only4, host, PROGRESS))[1:] == []
     both = wanted(BOTH, config={"clusterCIDR": "10.128.0.0/16"})
     assert "rules-config-detector" in [one.id for one in ENGINE.verify(Context(both, host, PROGRESS))]

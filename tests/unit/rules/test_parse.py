@@ -361,3 +361,12 @@ def test_objects_of_a_typed_list_do_not_say_their_kind() -> None:
     bare = {key: value for key, value in service().items() if key not in ("apiVersion", "kind")}
     data = {"apiVersion": "v1", "kind": "ServiceList", "metadata": {}, "items": [bare]}
     assert len(parse_snapshot(data, node_name="n1", node_ips=[]).view(4).services) == 1
+
+
+def test_services_without_any_slice_are_a_snapshot_that_lacks_them() -> None:
+    """Each API server writes a slice for itself. Rules of such a snapshot would reject every Service."""
+    (warning,) = parse(service()).warnings
+    assert warning.id == "rules-snapshot-no-slices"
+    assert "kubectl get services,endpointslices,nodes" in warning.remedy
+    assert parse(service(), endpoint_slice([])).warnings == ()
+    assert parse().warnings == ()

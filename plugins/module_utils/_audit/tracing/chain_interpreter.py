@@ -270,7 +270,7 @@ class _Step:
             return []
         if effect != MAYBE:
             raise NotKnown(unknown.text)
-        matched = []
+        matched: list[State] = []
         for state in states:
             self._ask(Question(unknown.text), state, unknown.text, matched, self._next_rule)
         return matched
