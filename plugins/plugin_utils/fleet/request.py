@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Optional, Union
 
+from ansible.inventory.manager import split_host_pattern
+
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.modes import BALLAST, KUBE_PROXY_MODES, MODES
 
@@ -24,7 +26,6 @@ from .variables import unknown_variables
 
 Amount = Union[int, float]  # a number of nodes, or a share of them
 
-_PARTS = re.compile(r"[^,: !&\[]+(?:\[[^]]*\])?")
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?)%", re.ASCII)
 DEFAULT_SERIAL = (1, 5, "10%")
 
@@ -124,7 +125,7 @@ def _selection(name: str, given: Given, problems: list[BallastError]) -> list[st
     if not pattern:
         problems.append(MESSAGES.error("fleet-hosts-missing", name=name))
         return []
-    unknown = [part for part in _PARTS.findall(pattern) if not given.match(part)]
+    unknown = [part for named in pattern.split(",") for part in _unknown(named, given)]
     hosts = given.match(pattern)
     if unknown:
         problems.append(MESSAGES.error("fleet-hosts-unknown", name=name, pattern=pattern, parts=", ".join(unknown)))
@@ -148,7 +149,20 @@ def _canaries(prefix: str, given: Given, hosts: Sequence[str], problems: list[Ba
 
 
 def _pattern(value: Any) -> str:
-    return ":".join(str(part) for part in value) if isinstance(value, (list, tuple)) else str(value or "").strip()
+    """Parts with a comma between them, as Ansible splits them: a colon is one of an IPv6 address too."""
+    return ",".join(_split(value if isinstance(value, (list, tuple)) else [value or ""]))
+
+
+def _split(patterns: Sequence[Any]) -> list[str]:
+    parts: list[str] = split_host_pattern([str(pattern) for pattern in patterns])  # type: ignore[no-untyped-call]
+    return parts
+
+
+def _unknown(named: str, given: Given) -> list[str]:
+    """Names in one part of a pattern that no host has. Beside a comma Ansible takes `west:n1` for one name."""
+    parts = _split([named])
+    bare = [part.lstrip("!&") for part in parts]
+    return [part for part in bare if part and not given.match(part)] or ([named] if len(parts) > 1 else [])
 
 
 def _batches(prefix: str, given: Given, hosts: Sequence[str], problems: list[BallastError]) -> dict[str, Any]:

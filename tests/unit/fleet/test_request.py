@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Optional
 
 import pytest
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -121,12 +123,42 @@ def test_no_playbook_takes_all_hosts_by_default(playbook: str) -> None:
     [
         ("west9", "no host of the inventory matches west9"),
         ("west:n77,web", "no host of the inventory matches n77, web"),
+        ("west:n3,n4", "no host of the inventory matches west:n3"),
         ("west:!west", "selects no host"),
     ],
 )
 def test_a_selection_that_names_no_node_is_refused(pattern: str, text: str) -> None:
     (found,) = problems("kube_proxy_audit", kube_proxy_hosts=pattern)
     assert text in found
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "fd00::1",
+        "fd00::1,fd00::2",
+        ["fd00::2", "fd00::1"],
+        "~n[0-9]+[.]x",
+        "a[1:]",
+        ["n1.x", "a:!fd00*"],
+        "n1.x a[0]",
+    ],
+)
+def test_a_pattern_selects_what_it_selects_in_a_play(pattern: Any) -> None:
+    """An address of IPv6 has colons, and a regular expression has brackets."""
+    inventory = InventoryManager(DataLoader(), ["localhost,"])
+    inventory.add_group("a")
+    for host in ("fd00::1", "n1.x", "fd00::2"):
+        inventory.add_host(host, group="a")
+    expected = {host.name for host in inventory.get_hosts(pattern)}
+    found = Given(
+        value={"kube_proxy_hosts": pattern, "kube_proxy_canaries": pattern, "kube_proxy_mode": "ipvs"}.get,
+        host_value=lambda _host, _name: None,
+        match=lambda text: [host.name for host in inventory.get_hosts(text)],
+    )
+    made = read_request("kube_proxy_migrate", found, [])
+    assert expected
+    assert set(made.hosts) == set(made.canaries) == expected
 
 
 def test_canaries_are_of_the_selection() -> None:
