@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -39,6 +39,7 @@ _NO_NAME = re.compile(r"[\[\]]|^[^:]*:[0-9]+$", re.ASCII)
 # paths of the Ansible control node, in place of which a pod has its own.
 _KEY = "ansible_ssh_private_key_file"
 _KNOWN_HOSTS = "known-hosts"
+_OF_JOBS = ("awx_", "tower_")  # AWX sets variables of these names anew for each of its jobs
 
 SPEC: dict[str, Any] = {
     **connection.SPEC,
@@ -118,10 +119,12 @@ class FleetRunRequest:
 
     @cached_property
     def digest(self) -> str:
-        """Of all that a run is made from: another one is another run. But ssh adds host keys to its file whenever it likes."""
+        """Of all that a run is made from: another one is another run. But ssh adds host keys to its file whenever it likes, and each job of AWX
+        has its own number."""
         total = hashlib.sha256()
+        lasting = replace(self, inventory=_without_job(self.inventory))
         image = {"image": self.image.encode(), "parallelism": str(self.parallelism).encode()}
-        for name, data in sorted({**self.secret, **image}.items()):
+        for name, data in sorted({**lasting.secret, **image}.items()):
             if name != _KNOWN_HOSTS:
                 total.update(f"{name} {len(data)}\n".encode() + data)
         # Whoever may read Namespaces reads it: a password in the inventory must take too long to find by trying.
@@ -186,6 +189,14 @@ def is_encrypted(key: bytes) -> bool:
         return False
     magic, none = b"openssh-key-v1\0", b"\0\0\0\4none"  # the name of the cipher comes first
     return begin.startswith(magic) and not begin.startswith(magic + none)
+
+
+def _without_job(inventory: Mapping[str, Any]) -> dict[str, Any]:
+    def keep(row: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in row.items() if not name.startswith(_OF_JOBS)}
+
+    parts = {name: keep(inventory[name]) for name in ("local", "extra") if name in inventory}
+    return {**inventory, **parts, "hosts": {host: keep(row) for host, row in inventory["hosts"].items()}}
 
 
 def _of_playbook(asked_for: Mapping[str, Any]) -> list[BallastError]:

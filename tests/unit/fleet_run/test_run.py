@@ -192,6 +192,19 @@ def test_a_run_is_found_again_after_ssh_has_learnt_a_host_key() -> None:
     assert len(digests) == 1
 
 
+def test_a_run_is_found_again_by_another_job_of_awx() -> None:
+    """Which has a number of its own, and that of its workflow, in variables of all hosts."""
+
+    def made(job: int) -> FleetRunRequest:
+        given = {"awx_job_id": job, "tower_job_id": job, "awx_job_launch_type": "manual" if job == 1 else "relaunch"}
+        hosts = {host: {**row, **given} for host, row in PARAMS["inventory"]["hosts"].items()}
+        extra = {**PARAMS["inventory"]["extra"], **given}
+        return request(inventory={**PARAMS["inventory"], "hosts": hosts, "local": {"awx_job_id": job}, "extra": extra})
+
+    assert made(1).digest == made(2).digest
+    assert json.loads(made(2).secret["settings.json"])["variables"]["awx_job_id"] == 2
+
+
 def test_secrets_are_in_the_secret_alone() -> None:
     made = request()
     objects = build_objects(made)
