@@ -199,6 +199,8 @@ def test_a_run_gets_over_the_end_of_a_worker(nodes: Fleet, fault: Callable[[Flee
     assert set(logs) == {"canary-0", "slice-0", "slice-1"}
     # A pod that was evicted takes its log along.
     assert logs.count("slice-0") == 2 or fault is not kill_worker
+    # And it has finished its batch: no other one has found it half done.
+    assert fault is not evict_worker or "earlier pod" not in (tmp_path / "report.txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("fault", OF_THE_CLUSTER, ids=lambda fault: fault.__name__)

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Optional
 
 from .._core.engine.events import PROGRESS_LOG
 from .._core.host.host import Host
@@ -152,7 +152,10 @@ class FleetRunRequest:
             if value is not None and not 1 <= value <= most:
                 problems.append(_wrong(name, value, f"a number from 1 to {most}", f"-e fleet_{name}=4"))
         files = {name: _read(name, params[name], host, problems) for name in ("ssh_key", "known_hosts")}
-        if is_encrypted(files["ssh_key"]):
+        if files["ssh_key"] is not None and b" PRIVATE KEY-----" not in files["ssh_key"]:
+            hint = "name the private key itself: -e fleet_ssh_key=~/.ssh/fleet"
+            problems.append(_wrong("ssh_key", params["ssh_key"], "a private key that OpenSSH reads", hint))
+        if is_encrypted(files["ssh_key"] or b""):
             problems.append(MESSAGES.error("fleet-run-passphrase", path=params["ssh_key"]))
         Problems.raise_if(problems)
         request = cls(
@@ -168,8 +171,8 @@ class FleetRunRequest:
             forks=params["forks"],
             directory=params["dir"],
             inventory=parse_json(params["inventory"]),
-            ssh_key=files["ssh_key"],
-            known_hosts=files["known_hosts"],
+            ssh_key=files["ssh_key"] or b"",
+            known_hosts=files["known_hosts"] or b"",
         )
         Problems.raise_if(find_size_problems(request.slices.by_name))
         size = sum(map(len, request.secret.values()))
@@ -221,14 +224,14 @@ def _of_names(hosts: Sequence[str]) -> list[BallastError]:
     return [_wrong("hosts", ", ".join(wrong[:5]), expected, hint)]
 
 
-def _read(name: str, path: Any, host: Host, problems: list[BallastError]) -> bytes:
-    """Read a file with the rules for kubeconfigs: refused if other users can write it, as it decides who is trusted."""
+def _read(name: str, path: Any, host: Host, problems: list[BallastError]) -> Optional[bytes]:
+    """As a kubeconfig is: one that other users may write is refused, as it decides who is trusted. None where there is no file."""
     if not path:
-        return b""
+        return None
     data = host.read_trusted(path)
     if data is None:
         problems.append(MESSAGES.error("fleet-run-file", name=name, path=path))
-    return data or b""
+    return data
 
 
 def _wrong(name: str, value: Any, expected: str, hint: str) -> BallastError:

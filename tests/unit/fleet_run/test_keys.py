@@ -51,3 +51,11 @@ def test_a_key_of_openssh_says_by_which_cipher_it_is_encrypted() -> None:
     begin = b64encode(b64decode(body[:44]).replace(b"\4none", b"\naes256-ctr"))
     assert "/root/key has a passphrase" in refused(b"\n".join([head, begin, body, *rest]))
     assert "passphrase" not in refused(head + b"\nnonsense\n")
+
+
+@pytest.mark.parametrize("text", [b"", b"ssh-ed25519 AAAAC3Nza me@example.com\n", b"$ANSIBLE_VAULT;1.1;AES256\n6231\n"])
+def test_a_file_that_is_no_private_key_is_refused(text: bytes) -> None:
+    """A public key, or one of a vault, which nobody decrypts for ssh. No worker would reach a node."""
+    assert "ssh_key: /root/key is not a private key that OpenSSH reads" in refused(text)
+    key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    assert "ssh_key" not in refused(key)
