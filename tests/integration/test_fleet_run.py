@@ -197,9 +197,8 @@ def test_a_run_gets_over_the_end_of_a_worker(nodes: Fleet, fault: Callable[[Flee
     confirmed(nodes, mode, tmp_path)
     logs = [path.name.rpartition("-ballast")[0] for path in tmp_path.glob("*.log")]
     assert set(logs) == {"canary-0", "slice-0", "slice-1"}
-    # A pod that was evicted takes its log along.
     assert logs.count("slice-0") == 2 or fault is not kill_worker
-    # And it has finished its batch: no other one has found it half done.
+    # One that was evicted has finished its batch: no other one has found it half done.
     assert fault is not evict_worker or "earlier pod" not in (tmp_path / "report.txt").read_text(encoding="utf-8")
 
 

@@ -122,7 +122,7 @@ class _Run:
         """Work until nothing is left of the run."""
         while True:
             state = self._look()
-            self._write_logs([pod for pod in state.pods if pod.phase in _ENDED])
+            self._write_logs([pod for pod in state.pods if pod.phase in _ENDED or pod.is_ending])
             step = next_step(self._request, state, is_gathered=self.report is not None)
             if step.kind == END:
                 return
@@ -131,7 +131,7 @@ class _Run:
             elif step.kind == START:
                 self._start(step.job)
             elif step.kind == GATHER:
-                if self._write_logs(state.pods):
+                if self._write_logs(state.pods, is_last=True):
                     self._gather(state)
                 else:
                     self._ctx.host.sleep(_POLL_SECONDS)
@@ -200,19 +200,20 @@ class _Run:
         self._write("report.txt", "\n".join(report.lines) + "\n")
         self.report = report
 
-    def _write_logs(self, pods: Sequence[PodState]) -> bool:
-        """The end of each pod's log, as soon as the pod has ended: one that is evicted, or whose node is drained, takes it along. Whether
-        none is to be tried again."""
+    def _write_logs(self, pods: Sequence[PodState], *, is_last: bool = False) -> bool:
+        """The end of each pod's log, as soon as the pod has ended. One that is evicted, or whose node is drained, takes it along when it ends:
+        its log is written again and again until then. Whether none is to be tried again."""
         for pod in pods:
             if pod.name not in self._logged:
                 log = self._log(pod.name)
                 if log is None:
                     continue
                 name = f"{pod.slice_name or 'pod'}-{pod.name}.log"
-                # What an earlier command wrote is more than the reason why there is no log any more.
+                # What was written before is more than the reason why there is no log any more.
                 if not log.startswith(_NO_LOG) or not self._ctx.host.stat(os.path.join(self._request.directory, name)):
                     self._write(name, log)
-                self._logged.add(pod.name)
+                if is_last or pod.phase in _ENDED:
+                    self._logged.add(pod.name)
         return self._logged >= {pod.name for pod in pods}
 
     def _log(self, pod: str) -> Optional[str]:
@@ -232,7 +233,8 @@ class _Run:
         path = os.path.join(self._request.directory, name)
         self._ctx.host.make_directory(self._request.directory, mode=0o700)
         self._ctx.host.write(path, text.encode(), mode=0o600)
-        self.files.append(path)
+        if path not in self.files:
+            self.files.append(path)
 
     def _remove(self, state: RunState) -> None:
         """Remove the Secret first, as pods take minutes to end."""

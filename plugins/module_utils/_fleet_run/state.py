@@ -48,7 +48,8 @@ class PodState:
     name: str
     slice_name: str
     phase: str
-    why: str = ""  # why the pod does not run yet
+    why: str = ""  # of a pod that does not run yet
+    is_ending: bool = False  # it was deleted, and finishes what it is at
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,11 @@ def _pod(pod: Object, slices: Collection[str]) -> PodState:
     index = str(labels.get(_INDEX, ""))
     name = f"{job}-{index}"
     return PodState(
-        str(metadata.get("name", "")), name if name in slices else "", str(status.get("phase", "")), _why(status)
+        str(metadata.get("name", "")),
+        name if name in slices else "",
+        str(status.get("phase", "")),
+        _why(status),
+        is_ending=bool(metadata.get("deletionTimestamp")),
     )
 
 

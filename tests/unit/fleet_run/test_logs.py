@@ -54,6 +54,30 @@ def follow(api: FakeApi) -> dict[str, str]:
     return {name: text for name, text in files.items() if name.endswith(".log")}
 
 
+def test_a_pod_that_finishes_its_batch_after_an_eviction_leaves_its_log(api: FakeApi) -> None:
+    """It is gone with its log when it ends, and no other pod takes its place where that was the last batch."""
+    job = job_path("fleet", SLICE)
+    ended, path = api.objects[job]["status"], f"{PODS}/p3"
+    api.objects[job]["status"] = {}
+    deleted = {"name": "p3", "deletionTimestamp": "2026-11-27T00:00:00Z"}
+    api.add(path, {"metadata": deleted, "status": {"phase": "Running"}})
+    texts = iter(["the first batch", "the first batch\nthe last one"])
+    answer = api._answer
+
+    def give(method: str, url: str, body: Optional[bytes]) -> Response:
+        return Response(200, next(texts).encode()) if "/p3/log?" in url else answer(method, url, body)
+
+    def end() -> None:
+        if api.host.monotonic() > begun + 3:
+            api.objects.pop(path, None)
+            api.objects[job]["status"] = ended
+
+    begun = api.host.monotonic()
+    api._answer = give  # type: ignore[method-assign]
+    api.host.on_sleep.append(end)
+    assert follow(api)["pod-p3.log"] == "the first batch\nthe last one"
+
+
 def let_fail(api: FakeApi, times: int, *, everything: bool = False) -> None:
     """The log of p2, so many times; with the API server itself, or without."""
     answer, left = api._answer, [times]
