@@ -143,7 +143,7 @@ def evict_worker(nodes: Fleet) -> None:
 def drain_node(nodes: Fleet) -> None:
     """That of the worker, which is a node of the fleet too."""
     node = worker_pod(nodes)["spec"]["nodeName"]
-    nodes.lab.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=120s")
+    nodes.lab.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=300s")
     nodes.lab.kubectl("uncordon", node)
 
 
