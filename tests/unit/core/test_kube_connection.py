@@ -331,6 +331,16 @@ def test_a_proxy_that_does_not_answer_is_an_error_without_its_password(server: S
     assert "password" not in str(error)
 
 
+@pytest.mark.parametrize(
+    "proxy", ["socks9://me:password@10.0.0.1", "http://me:password@[::1", "10.0.0.1:3128", 3128, ["x"]]
+)
+def test_what_is_no_proxy_is_an_error_without_its_password(server: Server, proxy: Any) -> None:
+    error = raised(lambda: api(server.kubeconfig({"token": TOKEN}, proxy_url=proxy)))
+    assert error.id == "core-kubeconfig-plugin"
+    assert error.text.endswith("cluster.proxy-url does not give access to the API server")
+    assert "password" not in str(error)
+
+
 def test_a_login_by_oidc_is_its_id_token(server: Server) -> None:
     claims = base64.urlsafe_b64encode(json.dumps({"exp": 4102444800}).encode()).decode().rstrip("=")
     token = f"e30.{claims}.c2ln"

@@ -180,15 +180,18 @@ def _load(
         )
     if cluster.get("tls-server-name") and not hasattr(configuration, "tls_server_name"):
         raise _too_old(name, "cluster.tls-server-name", kubernetes.__version__)
-    if cluster.get("proxy-url"):
-        configuration.proxy = cluster["proxy-url"]  # loaders before version 34 ignore it
-        configuration.proxy_headers = _proxy_headers(cluster["proxy-url"])
-        configuration.no_proxy = None  # the environment's list applies to the environment's proxy
-    urllib3.disable_warnings()  # it would warn of an unverified server at each request
+    urllib3.disable_warnings()  # that a server is not verified, at each request
     try:
+        if cluster.get("proxy-url"):
+            configuration.proxy = cluster["proxy-url"]  # loaders before version 34 take no notice of it
+            configuration.proxy_headers = _proxy_headers(cluster["proxy-url"])
+            configuration.no_proxy = None  # that of the environment is for its own proxy
         pool = RESTClientObject(configuration).pool_manager
     except ImportError as error:
         raise _missing(error, name, needed_for) from error
+    except Exception as error:  # of a proxy, which may have a password: what the library says of it is not repeated
+        reason = "it is not an address of a proxy like http://10.0.0.1:3128"
+        raise _unusable(name, "cluster.proxy-url", reason) from error
     return configuration, pool, (urllib3.exceptions.HTTPError,)
 
 
