@@ -39,7 +39,7 @@ class Cluster:
     def __init__(self) -> None:
         self.fake = FakeApi()
         self.clock = Clock()
-        self.errors: list[PeerError] = []
+        self.errors: list[Exception] = []
         self.attempts = 0
         self.writer = EventWriter(self._connect, "n1", clock=self.clock)
 
@@ -147,6 +147,13 @@ def test_one_that_cannot_be_written_is_counted(cluster: Cluster, id: str, attemp
     cluster.errors = [PeerError("no", id=id)] * 20
     cluster.writer.post(SERVICE)
     assert (cluster.written(), cluster.attempts, cluster.writer.dropped) == ([], attempts, 1)
+
+
+def test_after_what_nobody_expected_the_others_are_written(cluster: Cluster) -> None:
+    cluster.errors = [OverflowError("too large")]
+    for event in numbered(2):
+        cluster.writer.post(event)
+    assert (len(cluster.written()), cluster.writer.dropped) == (1, 1)
 
 
 def test_one_that_was_written_without_an_answer_is_not_lost(cluster: Cluster) -> None:

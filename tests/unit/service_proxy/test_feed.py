@@ -40,7 +40,7 @@ class Server:
     def __init__(self) -> None:
         self.items: dict[str, list[Item]] = {path: [] for path in PATHS}
         self.page_size = 2
-        self.refusals: dict[str, PeerError] = {}
+        self.refusals: dict[str, Exception] = {}
         self.params: dict[str, list[Mapping[str, str]]] = {path: [] for path in PATHS}
         self.between_pages: Callable[[], None] = lambda: None
         self.watches: dict[str, queue.Queue[Any]] = {path: queue.Queue() for path in PATHS}
@@ -57,7 +57,7 @@ class Server:
     def watch(self, path: str, params: Mapping[str, str]) -> Iterator[Item]:
         while True:
             event = self.watches[path].get()
-            if isinstance(event, PeerError):
+            if isinstance(event, Exception):
                 raise event
             yield event
 
@@ -143,6 +143,23 @@ def test_after_an_outage_what_is_the_same_is_passed_over(server: Server, taker: 
     taken = taker.take(count=3)
     assert names(taken) == {"Service b", "Service c", "Service f"}
     assert taken["Service", "c"].value is None  # it went meanwhile
+
+
+def test_what_nobody_expected_is_told_and_the_api_is_followed_again(server: Server, taker: Taker) -> None:
+    """A thread that ended would leave the rules as they are for ever, while all say that the API is followed."""
+    taker.take(count=6)
+    server.refusals[SERVICES] = OverflowError("too large")
+    server.watches[SERVICES].put(KeyError("x"))
+    for _attempt in range(100):
+        if taker.feed.lost is not None and "too large" in taker.feed.lost[1].in_one_line:
+            break
+        time.sleep(0.05)
+    assert taker.feed.lost is not None
+    assert taker.feed.lost[1].id == "core-api-watch"
+    server.refusals.clear()
+    server.items[SERVICES] = [service("a", "8")]
+    assert names(taker.take(count=5)) == {f"Service {name}" for name in "abcde"}
+    assert taker.feed.lost is None
 
 
 def test_while_the_api_is_away_nothing_is_handed_over(server: Server, taker: Taker) -> None:

@@ -19,8 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar
 
-from ..text.errors import BallastError
+from ..text.errors import BallastError, PeerError
 from ..text.json_text import mapping_in
+from ..text.kube_messages import MESSAGES
 
 if TYPE_CHECKING:
     from .client import Api
@@ -120,16 +121,22 @@ class Informer(Generic[R]):
                     self._ended.wait(_UNSERVED_SECONDS)
                     continue
                 self._watch(api, resource)
-                self._ended.wait(backoff(0))  # also when a server closes each watch at once
-            except BallastError as error:
-                with self._lock:
-                    self._versions.pop(resource.name, None)
-                    since, _before = self._lost.get(resource.name, (self._clock(), error))
-                    self._lost[resource.name] = (since, error)
-                self._ring()
-                if error.id != "core-api-gone" or failed:  # a version that is too old is no reason to wait
-                    self._ended.wait(backoff(failed))
+                self._ended.wait(backoff(0))  # of a server that closes at once, too
+            except (
+                Exception
+            ) as error:  # also a bug: a thread that ended would follow nothing from then on, and not say so
+                self._lose(resource, error if isinstance(error, BallastError) else _unexpected(resource, error), failed)
                 failed += 1
+
+    def _lose(self, resource: R, error: BallastError, failed: int) -> None:
+        """List it again: later, where that has `failed` before."""
+        with self._lock:
+            self._versions.pop(resource.name, None)
+            since, _before = self._lost.get(resource.name, (self._clock(), error))
+            self._lost[resource.name] = (since, error)
+        self._ring()
+        if error.id != "core-api-gone" or failed:  # of too old a version there is nothing to wait for
+            self._ended.wait(backoff(failed))
 
     def _watch(self, api: Api, resource: R) -> None:
         """Process events until the server closes the watch, which it does every few minutes."""
@@ -145,3 +152,7 @@ class Informer(Generic[R]):
             version = mapping_in(item, "metadata").get("resourceVersion")
             if isinstance(version, str) and version:
                 self._versions[resource.name] = version
+
+
+def _unexpected(resource: Resource, error: Exception) -> BallastError:
+    return PeerError(**MESSAGES.texts("core-api-watch", found=repr(error), path=resource.path))

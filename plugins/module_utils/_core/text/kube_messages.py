@@ -71,5 +71,11 @@ MESSAGES = Messages(
             text="{method} {path}: the response is not from an API server",
             remedy="find which other program listens at the kubeconfig's server address",
         ),
+        Message(
+            id="core-api-watch",
+            error=PeerError,
+            text="the watch of {path} ended with an unexpected error, and is started again",
+            remedy="if it happens again, report it with the error",
+        ),
     ],
 )

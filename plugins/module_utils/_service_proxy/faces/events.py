@@ -130,6 +130,8 @@ class EventWriter:
                     return
                 if not is_temporary(error) or self._ended.wait(backoff(attempt)):
                     break
+            except Exception:  # a bug, after which the others still have to be written
+                break
         self.dropped += 1
 
     def _forget(self, now: float) -> None:
