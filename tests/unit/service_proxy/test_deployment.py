@@ -225,6 +225,13 @@ def test_all_that_is_wrong_is_reported_at_once() -> None:
         deployment({"oomScoreAdj": 5000})
 
 
+@pytest.mark.parametrize("value", ["/etc/ballast/service-proxy.kubeconfig", ["/etc"], True])
+def test_a_section_of_the_configuration_that_is_none_is_refused(value: object) -> None:
+    with pytest.raises(UserError) as caught:
+        deployment({"clientConnection": value})
+    assert (caught.value.id, caught.value.text.partition(":")[0]) == ("rules-config-value", "clientConnection")
+
+
 def test_nft_is_among_what_is_missing(proxy: Proxy) -> None:
     assert INSTALLATION.missing(proxy.host) == {}
     bare = FakeHost()

@@ -65,7 +65,8 @@ class Deployment:
         name = params["service_proxy_name"]
         if not is_label_value(name):
             problems.append(MESSAGES.error("service-proxy-name", value=show(name)))
-        if not document.get("clientConnection", {}).get("kubeconfig"):
+        connection = document.get("clientConnection", {})
+        if isinstance(connection, Mapping) and not connection.get("kubeconfig"):
             problems.append(MESSAGES.error("service-proxy-kubeconfig"))
         warnings: tuple[BallastError, ...] = ()
         try:
