@@ -18,12 +18,12 @@ from .._core.host.host import Host
 from .._core.host.sockets import read_listeners
 from .._core.service.cgroup import list_processes
 from .._core.service.services import service_pid
-from .._core.text.errors import BallastError, HostError, PeerError, Problems
+from .._core.text.errors import BallastError, HostError, PeerError, Problems, last_lines
 from .._core.text.json_text import parse_json
 from .aggregation.objects import find_authority_problems
 from .messages import MESSAGES
 from .pki.pki import require_cryptography
-from .processes.components import binary_path, checked_flags
+from .processes.components import binary_path, checked_flags, given_arguments
 from .profiles.options import ETCD_PATHS, ExistingEtcd
 from .profiles.options_messages import MESSAGES as OPTIONS_MESSAGES
 from .profiles.programs import Program, find_missing_features, parse_help
@@ -45,7 +45,8 @@ def find_conflicts(
     """
     other_version = _find_version_problems(request, host, starting)
     unfit = [] if other_version else _find_help_problems(request, host, starting)
-    return [*other_version, *unfit, *_find_port_problems(request, host, recorded)]
+    refused = [] if other_version or unfit else _find_refused_arguments(request, host, starting)
+    return [*other_version, *unfit, *refused, *_find_port_problems(request, host, recorded)]
 
 
 def check_parts(request: ControlPlaneRequest, host: Host) -> None:
@@ -127,17 +128,41 @@ def _find_help_problems(request: ControlPlaneRequest, host: Host, starting: Sequ
     """What the profile needs and a binary lacks by its --help: such a process would exit at its start."""
     problems: list[BallastError] = []
     known: dict[str, Program] = {}
-    version = request.kubernetes_version
+    version, checked = request.kubernetes_version, checked_flags(request)
     for component in starting:
         path = binary_path(request, component)
-        if not request.composition.flags[component] or host.stat(path) is None:
+        if not checked[component] or host.stat(path) is None:
             continue
         text = host.run([path, "--help"], timeout=30).stdout
         try:
             known[component] = parse_help(text, program=component, version=version)
         except BallastError as error:
             problems.append(error)
-    return [*problems, *find_missing_features(checked_flags(request), version, known)]
+    return [*problems, *find_missing_features(checked, version, known)]
+
+
+def _find_refused_arguments(request: ControlPlaneRequest, host: Host, starting: Sequence[str]) -> list[BallastError]:
+    """Arguments and feature gates of the user that a program does not take: a running one would be stopped for one that ends. With
+    --version a program reads its command line, and starts nothing."""
+    problems: list[BallastError] = []
+    given = given_arguments(request)
+    for component in starting:
+        path = binary_path(request, component)
+        if not given[component] or host.stat(path) is None:
+            continue
+        words = [f"--{flag.name}={flag.value}" for flag in given[component]]
+        done = host.run([path, *words, "--version"], timeout=30, check=False)
+        if done.status != 0:
+            shown = {"process": component, "version": request.kubernetes_version, "arguments": " ".join(words)}
+            found = _why_refused(done.stderr or done.stdout)
+            problems.append(OPTIONS_MESSAGES.error("plane-argument-refused", found=found, **shown))
+    return problems
+
+
+def _why_refused(output: str) -> str:
+    """The program's own words, without its usage."""
+    lines = output.strip().splitlines()
+    return next((line for line in lines if line.startswith("Error: ") or " err=" in line), last_lines(output, limit=1))
 
 
 def _find_port_problems(request: ControlPlaneRequest, host: Host, recorded: Sequence[Recorded]) -> list[BallastError]:

@@ -305,16 +305,14 @@ def _set_limits(
     ]
     least_cpu = _LEAST_CPU_MILLIS if balloons else 0
     least_memory = NODE_OVERHEAD_BYTES + 2**20 if balloons else _LEAST_BYTES
+    form = f"at least {LEAST_CPU} of CPU and {least_memory // 2**20}Mi of memory"
+    form += f" in a lab with balloons, where {NODE_OVERHEAD_BYTES // 2**20}Mi are not for pods" if balloons else ""
     for request, own_cpu, own_memory in zip(requests, cpu_requests, memory_requests):
         of_cpu = own_cpu is not None and own_cpu < _LEAST_CPU_MILLIS
         if of_cpu or (own_memory is not None and own_memory < least_memory):
             key, value = ("memory", request.memory_bytes) if request.share is None else ("share", request.share)
-            wanted = f"at least {LEAST_CPU} of CPU and {least_memory // 2**20}Mi of memory"
-            wanted += (
-                f" in a lab with balloons, where {NODE_OVERHEAD_BYTES // 2**20}Mi are not for pods" if balloons else ""
-            )
             path = f"nodes.{request.name}.{key}"
-            problems.append(MESSAGES.error("lab-value", path=path, value=str(value), wanted=wanted))
+            problems.append(MESSAGES.error("lab-value", path=path, value=str(value), wanted=form))
     least = (("CPU", cpu_requests, cpu, "m", least_cpu), ("memory", memory_requests, memory, " bytes", least_memory))
     for what, parts, has, unit, default_least in least:
         total = sum(default_least if part is None else part for part in parts)

@@ -44,6 +44,7 @@ Generic flags:
                                          All controllers: {", ".join(sorted(controllers(37)))}
       --runtime-config mapStringString   A set of key=value pairs
       --enable-priority-and-fairness     If true
+  -v, --v Level                          number for the log level verbosity
       --crds                             Serve custom resources.
       --aggregation                      Serve APIServices.
       --resources strings                Exactly the native resources to serve
@@ -125,7 +126,7 @@ class Machine:
             path = f"{BIN_DIR}/{component}"
             self.host.given(path, "program", mode=0o755)
             said = "etcd Version: 3.6.14\n" if component == "etcd" else "Kubernetes v1.37.1+lab\n"
-            self.host.on(path, "--version", answer=said, reads=True)
+            self.host.on(path, answer=said, reads=True)  # arguments, then --version
             self.host.on(path, "--help", answer=HELP, reads=True)
         self.api = Api(self.host, self._serves)
         self.host.given_listener("/run/ballast-lab-aggregation/control", self._agent_status)

@@ -19,8 +19,9 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.profil
     Program,
     find_missing_features,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
-from tests.unit.control_plane.given import desired
+from tests.unit.control_plane.given import BIN_DIR, Machine, desired
 
 
 def arguments(**rows: dict[str, Any]) -> dict[str, Any]:
@@ -92,4 +93,34 @@ def test_what_a_program_lacks_is_found_before_it_starts() -> None:
     missing = find_missing_features(checked_flags(request), "1.37.1", {"kube-scheduler": program})
     texts = [error.text for error in missing]
     assert any("--no-such-argument" in text for text in texts)
-    assert any("NoSuchGate" in text for text in texts)
+    # --help has no stable gates, which can be given nevertheless: the program itself is asked.
+    assert not any("NoSuchGate" in text for text in texts)
+
+
+def test_what_a_program_does_not_take_is_found_before_it_is_stopped() -> None:
+    machine = Machine()
+    machine.run()
+    gate, level = "--feature-gates=NoSuchGate=true", "--v=many"
+    refusal = Completed(
+        (), 1, "", 'E1129 10:00:00.0 run.go:72] "command failed" err="unrecognized feature gate: NoSuchGate"\n'
+    )
+    usage = Completed(
+        (), 1, "", 'Error: invalid argument "many" for "-v, --v" flag\nUsage:\n  kube-scheduler [flags]\n'
+    )
+    for program in ("kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+        machine.host.on(f"{BIN_DIR}/{program}", gate, "--version", answer=refusal, reads=True)
+    machine.host.on(f"{BIN_DIR}/kube-scheduler", level, gate, "--version", answer=usage, reads=True)
+    done = len(machine.host.effects)
+    with pytest.raises(Problems) as caught:
+        machine.run(arguments=arguments(scheduler={"v": "many"}), feature_gates={"NoSuchGate": True})
+    assert machine.host.effects[done:] == []
+    found = {error.text.split(" ")[0]: error.found for error in caught.value.problems}
+    assert {error.id for error in caught.value.problems} == {"plane-argument-refused"}
+    assert found["kube-apiserver"].endswith('err="unrecognized feature gate: NoSuchGate"')
+    assert found["kube-scheduler"] == 'Error: invalid argument "many" for "-v, --v" flag'
+
+
+def test_a_stable_gate_that_help_does_not_list_can_be_given() -> None:
+    machine = Machine()
+    machine.run(feature_gates={"InPlacePodVerticalScaling": True})
+    assert machine.run(feature_gates={"InPlacePodVerticalScaling": True}) == []

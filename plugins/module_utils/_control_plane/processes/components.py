@@ -111,6 +111,11 @@ def checked_flags(request: ControlPlaneRequest, *, prefix: str = ARGUMENTS) -> d
     return {name: (*flags, *given[name]) for name, flags in request.composition.flags.items()}
 
 
+def given_arguments(request: ControlPlaneRequest) -> dict[str, tuple[Flag, ...]]:
+    """By process, those of the user and the feature gates."""
+    return given_flags(request.arguments, _own_flags(request))
+
+
 def _own_flags(request: ControlPlaneRequest) -> dict[str, tuple[Flag, ...]]:
     whole = request.composition
     return {name: (*_COMMANDS[name](request), *whole.flags[name]) for name in whole.processes}

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..._core.text.errors import BallastError, Problems
 from .options_messages import MESSAGES
+from .profile_options import GIVEN_GATES
 from .profiles import API_SERVER, CONTROLLER_MANAGER, GENERIC_API_SERVER, HYPER_MINI, SCHEDULER, Flag
 
 # The programs that a suboption is for: a control plane has at most one of them.
@@ -88,7 +89,7 @@ def given_flags(
     gates = ",".join(f"{gate}={_text(value)}" for gate, value in arguments.gates)
     for process in sum(PROGRAMS.values(), ()) if gates else ():
         if process in own:
-            given[process].append(Flag(GATES, gates, "feature_gates"))
+            given[process].append(Flag(GATES, gates, GIVEN_GATES))
     Problems.raise_if(problems)
     return {process: tuple(flags) for process, flags in given.items()}
 

@@ -126,6 +126,12 @@ MESSAGES = Messages(
             remedy="remove it, or check whether the module has an option for it",
         ),
         Message(
+            id="plane-argument-refused",
+            error=UserError,
+            text="{process} {version} does not take the arguments {arguments}",
+            remedy="correct or remove the argument, or the feature gate, that it names",
+        ),
+        Message(
             id="plane-jwt-form",
             error=UserError,
             text="{option}: {value!r} is not {form}",

@@ -47,6 +47,9 @@ class Choice:
     admission_disable: tuple[str, ...] = ()
 
 
+GIVEN_GATES = "feature_gates"  # why a program has gates that the user gives
+
+
 @dataclass(frozen=True)
 class Flag:
     """`--name=value` of a process; `why` is one line for people."""

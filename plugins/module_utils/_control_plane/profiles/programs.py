@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..._core.text.errors import BallastError
 from .messages import MESSAGES
-from .profile_options import Flag
+from .profile_options import GIVEN_GATES, Flag
 
 _LONGEST = 1 << 20  # characters; the longest --help of 1.37 has 68,000
 _OPTION = re.compile(r"^ +(?:-\w, )?--([a-z0-9][-a-z0-9]*)(?: |$)", re.ASCII | re.MULTILINE)
@@ -86,6 +86,6 @@ def _missing(flag: Flag, program: Program) -> Iterator[tuple[str, str]]:
     elif flag.name == "controllers":
         names = [word.lstrip("-") for word in words]
         yield from (("controller", name) for name in names if name != "*" and name not in program.controllers)
-    elif flag.name == "feature-gates":
+    elif flag.name == "feature-gates" and flag.why != GIVEN_GATES:  # a stable gate is not in --help, but can be given
         gates = [word.partition("=")[0] for word in words]
         yield from (("feature gate", gate) for gate in gates if gate not in program.feature_gates)
