@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Optional
@@ -287,6 +288,7 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
             }
             raise MESSAGES.error(lacks, found=error.found, **shown) from error
         _record_ready_seconds(desired, instance, host)
+        _refuse_ignored_keys(desired, instance, host)
 
 
 ENGINE = InstanceEngine()
@@ -294,6 +296,19 @@ ENGINE = InstanceEngine()
 
 def _group(instance: Instance) -> str:
     return f"node {instance.name}"
+
+
+def _refuse_ignored_keys(desired: InstancesRequest, instance: Instance, host: Host) -> None:
+    """Of the user's part of its KubeletConfiguration. A kubelet starts without those that it does not know, and says so in its log alone."""
+    pid = service_pid(host, service_target(desired, instance, "kubelet")) if instance.kubelet else None
+    if pid is None:
+        return
+    log = (host.read_end(log_path(desired, instance, "kubelet"), LOG_LIMIT) or b"").decode(errors="replace")
+    said = re.findall(
+        rf"^\w\d{{4}} \S+ +{pid} codec\.go:.*strict decoding error: (.*)\"$", log, re.ASCII | re.MULTILINE
+    )
+    if said:
+        raise MESSAGES.error("instance-kubelet-unknown", found=said[-1].replace('\\"', '"'))
 
 
 def _kept_resources(desired: InstancesRequest, instance: Instance) -> list[Resource]:

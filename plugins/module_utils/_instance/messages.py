@@ -114,6 +114,12 @@ MESSAGES = Messages(
             remedy="leave it out",
         ),
         Message(
+            id="instance-kubelet-unknown",
+            error=UserError,
+            text="its kubelet ignores a part of its configuration",
+            remedy="correct it: KubeletConfiguration (v1beta1) in the Kubernetes reference lists its keys",
+        ),
+        Message(
             id="instance-mount-place",
             error=UserError,
             text="{path}: a mount at {value} would hide {kept}, which every node needs",

@@ -122,6 +122,29 @@ def test_a_service_that_does_not_stay_up_ends_the_waiting_at_once() -> None:
     assert host.monotonic() - began < 5
 
 
+@pytest.mark.parametrize(
+    ("fragment", "is_of_this_start", "found"),
+    [
+        ({"maxPod": 20}, True, 'its kubelet ignores a part of its configuration (unknown field "maxPod")'),
+        ({"maxPods": 20}, False, ""),  # an earlier kubelet, before the file was corrected
+        ({}, True, ""),  # nothing of the user's
+    ],
+)
+def test_keys_that_a_kubelet_ignores_are_reported(fragment: object, is_of_this_start: bool, found: str) -> None:
+    host = g.machine()
+    g.answer_ready(host)
+    desired = g.desired(instances=[g.instance(1, kubelet=fragment)])
+    apply(ENGINE, desired, host)
+    pid = int(host.text(f"{g.STATE}/n1/sv/ballast-lab-n1-kubelet/supervise/pid"))
+    said = 'err="strict decoding error: unknown field \\"maxPod\\""'
+    line = (
+        f'I1129 04:32:10.633724    {pid if is_of_this_start else pid + 1} codec.go:102] "Using lenient decoding" {said}'
+    )
+    host.given(f"{g.STATE}/n1/log/kubelet.log", f"{line}\nI1129 04:32:11.416102    {pid} server.go:545] other\n")
+    findings = ENGINE.verify(Context(desired, host, PROGRESS))
+    assert [one.text for one in findings] == ([found] if found else [])
+
+
 def test_containerd_that_does_not_answer_is_an_error() -> None:
     host = g.machine()
     host.supervisor.crashing.add("ballast-lab-n1-containerd")
