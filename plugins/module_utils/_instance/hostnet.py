@@ -24,6 +24,7 @@ from .._core.engine.kinds import BASE_KINDS, Kind, list_held_settings, sysctl_mi
 from .._core.engine.plan import ABSENT, Recorded, Resource, State, Value
 from .._core.host.host import Host
 from .._core.host.names import MARK, join_name
+from .._core.host.sockets import udp_servers
 from .._core.text.errors import BallastError, Problems
 from .._core.text.ip_families import is_ipv6, of_family, split, with_port
 from .._registry.names import refuse_others_directory
@@ -181,9 +182,11 @@ class HostNetworkEngine(ResourceEngine[HostNetworkRequest]):
         new = [_protocol_and_port(port) for port in ctx.desired.publish if port not in before]
         if not new:
             return
+        sockets = (("tcp", ctx.host.tcp_listeners()), ("udp", udp_servers(ctx.host)))
         taken = {
-            ("tcp", str(socket.port)): "a program listens on it"
-            for socket in ctx.host.tcp_listeners()
+            (protocol, str(socket.port)): "a program listens on it"
+            for protocol, listening in sockets
+            for socket in listening
             if not ipaddress.ip_address(socket.address).is_loopback
         }
         for kind, family, table in _other_tables(ctx.host, own):

@@ -272,8 +272,8 @@ def test_published_ports_are_read_as_they_are_printed() -> None:
     assert kind.read(Context(None, host), "ballast-lab-publish") == {"ruleset": "changed by another program"}
 
 
-def publish(host: Kernel, *ports: int, lab: str = "one") -> None:
-    rows = [{"port": port, "protocol": "tcp", "address": "10.97.0.11", "to_port": 30080} for port in ports]
+def publish(host: Kernel, *ports: int, lab: str = "one", protocol: str = "tcp") -> None:
+    rows = [{"port": port, "protocol": protocol, "address": "10.97.0.11", "to_port": 30080} for port in ports]
     given = network(publish=rows, lab=lab, bridge=f"ballast-{lab}", state_dir=f"/var/lib/ballast/{lab}/network")
     host.given_directory(f"/var/lib/ballast/{lab}")
     desired = hostnet.HostNetworkRequest.from_params(given, host)
@@ -301,6 +301,21 @@ def test_a_port_that_another_has_is_not_published() -> None:
     with pytest.raises(HostError) as caught:
         publish(host, 8082, lab="two")
     assert caught.value.found == "the nftables table ip ballast-one-publish uses it"
+
+
+def test_a_udp_port_that_a_program_serves_is_not_published() -> None:
+    host = g.machine()
+    host.given_sysctl("net.ipv4.ip_forward", 0)
+    row = "   0: {}:{:04X} {} {} 00000000:00000000 00:00000000 00000000     0        0 1 1\n"
+    nobody = "00000000:0000"
+    serves, own = row.format("00000000", 53, nobody, "07"), row.format("0100007F", 54, nobody, "07")
+    asks = row.format("0100000A", 55, "0200000A:0035", "01")  # of one peer
+    host.given("/proc/net/udp", f"head\n{serves}{own}{asks}")
+    with pytest.raises(HostError) as caught:
+        publish(host, 53, 54, 55, protocol="udp")
+    assert caught.value.text == "publish: port 53/udp of this host is in use"
+    publish(host, 53, 54, 55)
+    publish(host, 54, 55, lab="two", protocol="udp")
 
 
 # As nft 1.0.6 prints it.

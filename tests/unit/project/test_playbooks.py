@@ -140,6 +140,16 @@ def test_a_variable_of_make_is_one_value_of_its_playbook(target: str, variable: 
     assert f'{option}="x lab_dir=/srv"' in shlex.split(shown.splitlines()[-2 if target == "lab" else -1])
 
 
+def test_an_image_archive_is_checked_before_it_replaces_one_of_the_lab() -> None:
+    tasks = yaml.safe_load((ROOT / "playbooks/tasks/archive.yml").read_text())
+    checks = [
+        number for number, task in enumerate(tasks) if task.get("check_mode") and "ballast.kube.lab_record" in task
+    ]
+    copies = [number for number, task in enumerate(tasks) if "ansible.builtin.copy" in task]
+    assert checks
+    assert checks[0] < copies[0]
+
+
 def test_what_a_shell_has_set_for_other_work_does_not_reach_a_recipe() -> None:
     """Ansible refuses a locale without UTF-8; with PIP_USER pip installs beside the environment."""
     argv = ["make", "--no-print-directory", "--eval=shown:;@env", "shown"]

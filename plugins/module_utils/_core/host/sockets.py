@@ -49,12 +49,17 @@ def read_listeners(host: Host, address: str) -> list[Socket]:
 
 def read_udp_servers(host: Host, address: str) -> list[Socket]:
     """The UDP sockets that accept packets to this address from any sender."""
+    return [socket for socket in udp_servers(host) if socket.address in (address, *_ANY)]
+
+
+def udp_servers(host: Host) -> list[Socket]:
+    """The UDP sockets that accept packets from any sender."""
     texts = [
         (host.read(path, limit=KERNEL_LIMIT) or b"").decode(errors="replace")
         for path in ("/proc/net/udp", "/proc/net/udp6")
     ]
     sockets = [socket for text in texts for socket in parse_sockets(text)]
-    return [socket for socket in sockets if socket.state == _UNCONNECTED and socket.address in (address, *_ANY)]
+    return [socket for socket in sockets if socket.state == _UNCONNECTED]
 
 
 def ask_root(host: Host, url: str, *, timeout: float) -> Optional[Response]:
