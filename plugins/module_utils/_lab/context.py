@@ -60,7 +60,9 @@ class ContextState:
 
 def desired_from_params(params: Mapping[str, Any]) -> ContextRequest:
     lab_dir = params["lab_dir"].rstrip("/")
-    path = params["path"] or (os.environ.get("KUBECONFIG") or "").split(os.pathsep)[0] or _HOME
+    # As kubectl reads it: KUBECONFIG=$KUBECONFIG:FILE begins with an empty entry where there was none.
+    files = filter(None, (os.environ.get("KUBECONFIG") or "").split(os.pathsep))
+    path = params["path"] or next(files, _HOME)
     path = os.path.abspath(os.path.expanduser(path))
     source = None
     if params["state"] == "present":

@@ -139,6 +139,23 @@ def test_the_labs_own_kubeconfig_is_not_merged_into_itself(monkeypatch: pytest.M
     assert refused.value.id == "lab-context-own"
 
 
+@pytest.mark.parametrize(
+    ("variable", "path"),
+    [
+        (":/home/me/.kube/other:/home/me/.kube/third", "/home/me/.kube/other"),
+        ("/home/me/.kube/other:", "/home/me/.kube/other"),
+        (":", "/home/me/.kube/config"),
+        ("", "/home/me/.kube/config"),
+    ],
+)
+def test_empty_entries_of_the_variable_are_passed_over_as_by_kubectl(
+    monkeypatch: pytest.MonkeyPatch, variable: str, path: str
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("KUBECONFIG", variable)
+    assert request(path=None).path == path
+
+
 def test_no_secret_is_in_a_plan_or_its_diff() -> None:
     host = host_with(WORK)
     desired = request()
