@@ -165,7 +165,7 @@ MESSAGES = Messages(
             id="instance-proxy-url",
             error=UserError,
             text="{path}: the value is not a proxy URL; it is not shown because it may contain a password",
-            remedy="write it as http://USER:PASSWORD@proxy.example.org:3128, with quotes, slashes and spaces of the password as %XX",
+            remedy="write it as http://proxy.example.org:3128; USER:PASSWORD@ goes before its host, with quotes, slashes and spaces as %XX",
         ),
         Message(
             id="instance-no-proxy",

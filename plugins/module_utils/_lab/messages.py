@@ -39,7 +39,7 @@ MESSAGES = Messages(
             id="lab-overlap",
             error=UserError,
             text="{path}: {value} overlaps {other}",
-            remedy="choose another network, or omit the key: the lab then chooses a free one",
+            remedy="choose another network, or omit the key, so that the lab chooses a free one",
         ),
         Message(
             id="lab-no-free-network",
