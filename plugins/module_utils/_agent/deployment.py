@@ -69,17 +69,17 @@ class AgentEngine(ResourceEngine[D], Generic[D]):
 
     def parts(self, state_dir: str) -> list[Resource]:
         """Everything but the running program, in creation order."""
-        it, group = self.installation, self.installation.group
-        sv_dir = it.sv_dir(state_dir)
-        start = f'#!/bin/sh\nexec {PYTHON} -I {it.program} "$@"\n'
+        installation, group = self.installation, self.installation.group
+        sv_dir = installation.sv_dir(state_dir)
+        start = f'#!/bin/sh\nexec {PYTHON} -I {installation.program} "$@"\n'
         return [
-            directory(it.library, group=group),
-            program(it.program, packages=it.packages, main=it.main, group=group),
-            file(it.command, start, mode=0o755, group=group),
+            directory(installation.library, group=group),
+            program(installation.program, packages=installation.packages, main=installation.main, group=group),
+            file(installation.command, start, mode=0o755, group=group),
             shared_directory(CONFIG_DIRECTORY, holder=state_dir, group=group),
-            directory(it.logs, mode=0o750, group=group),
-            directory(it.sockets, mode=0o700, group=group),
-            cgroup(it.cgroup, Limits(), group=group),
+            directory(installation.logs, mode=0o750, group=group),
+            directory(installation.sockets, mode=0o700, group=group),
+            cgroup(installation.cgroup, Limits(), group=group),
             directory(sv_dir, group=group),
             # Before the service, which is verified as soon as it is started.
             supervisor(sv_dir, group=group),
@@ -110,13 +110,13 @@ class AgentEngine(ResourceEngine[D], Generic[D]):
         return {**self.describe(host, params["state_dir"]), "missing_packages": missing}
 
     def describe(self, host: Host, state_dir: str) -> dict[str, object]:
-        it = self.installation
-        target = it.target(state_dir)
+        installation = self.installation
+        target = installation.target(state_dir)
         pid = service_pid(host, target) if host.stat(target) else None
         return {
-            "command": it.command,
-            "config_path": it.config,
-            "log": it.log,
+            "command": installation.command,
+            "config_path": installation.config,
+            "log": installation.log,
             "pid": pid,
             "status": None if pid is None else self.running.status(host),
         }
@@ -126,16 +126,16 @@ class AgentEngine(ResourceEngine[D], Generic[D]):
         return ()
 
     def _service(self, desired: D) -> Service:
-        it = self.installation
+        installation = self.installation
         return Service(
-            name=it.agent.name,
-            argv=(PYTHON, "-I", it.program, "--config", it.config, *self.arguments(desired)),
-            log=it.log,
-            cgroup=f"{it.cgroup}/{it.agent.short.rpartition('-')[2]}",
-            config_digest=sources_digest(it.main, it.packages),
-            after=tuple(it.after),
-            before=tuple(it.before),
+            name=installation.agent.name,
+            argv=(PYTHON, "-I", installation.program, "--config", installation.config, *self.arguments(desired)),
+            log=installation.log,
+            cgroup=f"{installation.cgroup}/{installation.agent.short.rpartition('-')[2]}",
+            config_digest=sources_digest(installation.main, installation.packages),
+            after=tuple(installation.after),
+            before=tuple(installation.before),
             reloads=True,
             stop_seconds=desired.stop_seconds,
-            sandbox=it.sandbox_for(desired.document),
+            sandbox=installation.sandbox_for(desired.document),
         )

@@ -117,14 +117,16 @@ class AgentKind:
                 return Ready(None)
             return Pending("it does not respond" if running is None else "it runs with other settings")
 
-        it = self._it
+        installation = self._it
         try:
-            wait(host, progress, it.agent.name, probe, deadline_seconds=_EFFECT_SECONDS, interval=0.2)
+            wait(host, progress, installation.agent.name, probe, deadline_seconds=_EFFECT_SECONDS, interval=0.2)
         except PeerError as error:
-            log = last_lines((host.read_end(it.log, LOG_LIMIT) or b"").decode(errors="replace"), limit=_SHOWN_LINES)
-            shown = {"path": it.config, "seconds": _EFFECT_SECONDS, "log": it.log}
+            log = last_lines(
+                (host.read_end(installation.log, LOG_LIMIT) or b"").decode(errors="replace"), limit=_SHOWN_LINES
+            )
+            shown = {"path": installation.config, "seconds": _EFFECT_SECONDS, "log": installation.log}
             reason = "\n".join([error.found, log] if log else [error.found])
-            raise it.agent.error("deploy-settings", found=reason, **shown) from error
+            raise installation.agent.error("deploy-settings", found=reason, **shown) from error
 
     def _write_file(self, host: Host, document: Value) -> None:
         if document is None:

@@ -177,10 +177,10 @@ def _audit(
     rules = {family: reading.rules(family) for family in reading.families}
     source = COMPILED if params["against"] == COMPILED else DUMP if params["ruleset_path"] else KERNEL
     everything = {family: reading.node_rules(family) for family in reading.families}
-    given = AuditInput(
+    audit_input = AuditInput(
         snapshot, configs, backend, rules, around, owner=params["owner"], source=source, node_rules=everything
     )
-    return audit(given, facts_of(host, reading, params["backend"]))
+    return audit(audit_input, facts_of(host, reading, params["backend"]))
 
 
 def _read_dump(host: Host, params: Mapping[str, Any]) -> Optional[str]:
@@ -199,8 +199,8 @@ def _node_ips(params: Mapping[str, Any], dump: Optional[str]) -> Optional[Sequen
     """The node's addresses if they are known without this host: given, or in the dump. Empty: use those of the Node object.
     None: use those of this host."""
     if params["node_ips"] is not None:
-        given: Sequence[str] = params["node_ips"]
-        return given
+        node_ips: Sequence[str] = params["node_ips"]
+        return node_ips
     if dump is not None:
         from .dump.reading import read_dump
 

@@ -51,7 +51,7 @@ def _engine() -> ServiceProxyEngine:
     return ENGINE
 
 
-# What it is made of
+# Its parts
 
 
 def parts(state_dir: str, where: Installation) -> list[Resource]:
@@ -97,7 +97,7 @@ def obstacle(host: Host, where: Installation, recorded: Collection[tuple[str, st
     return None
 
 
-# What it runs with
+# Its settings
 
 
 def deployment(state_dir: str, config: Mapping[str, Any], node: str) -> Deployment:
@@ -129,7 +129,7 @@ def renew(state_dir: str, recorded: Value, node: str, network: Optional[str]) ->
     return value(state_dir, str(row["config"]), settings, node, network)
 
 
-# What is there
+# Reading its state
 
 
 def read_program(ctx: Context[Any], state_dir: str) -> Value:
@@ -168,7 +168,7 @@ def findings(config: Mapping[str, Any]) -> list[Finding]:
     return [Finding(each.id, path, each.text, each.remedy, blocking=False) for each in warnings]
 
 
-# What changes it
+# Starting and removing it
 
 
 def start(ctx: Context[Any], state_dir: str, after: Value, before: Value) -> None:

@@ -150,7 +150,7 @@ def reading(look: Look) -> Reading:
 
 def _versions(look: Look) -> dict[str, str]:
     kernel = (look.host.read("/proc/sys/kernel/osrelease") or b"").decode(errors="replace").strip()
-    return {name: said for name, said in (("kube-proxy", look.version), ("Linux", kernel)) if said}
+    return {name: version for name, version in (("kube-proxy", look.version), ("Linux", kernel)) if version}
 
 
 # In use
@@ -164,10 +164,10 @@ def _in_use(look: Look, counted: Counted) -> Answer:
     services, endpoints = counted
     figures = _size(services, endpoints)
     others = services > 1  # default/kubernetes always exists
-    said = f"Its rules serve {services} Services with {endpoints} endpoints."
+    size = f"Its rules serve {services} Services with {endpoints} endpoints."
     return Answer(
         YES if others else NO,
-        said if others else "The cluster has no Service other than the API's own.",
+        size if others else "The cluster has no Service other than the API's own.",
         figures[0].how,
         figures=figures,
     )
@@ -411,12 +411,12 @@ def _behind(look: Look) -> Iterator[tuple[str, str]]:
 
 def _open_change(report: Mapping[str, Any]) -> Iterator[str]:
     """At most one text."""
-    said = [
+    texts = [
         *(["a change waits for its confirmation"] if report["armed"] else []),
         *(["a takeover table exists"] if report["bridged"] else []),
     ]
-    if said:
-        yield "; ".join(said)
+    if texts:
+        yield "; ".join(texts)
 
 
 def _failures(look: Look, present: Mapping[str, str]) -> Answer:

@@ -104,14 +104,14 @@ def snapshot_from(params: Mapping[str, Any], host: Host) -> Snapshot:
         raise MESSAGES.error("rules-snapshot-where")
     ips = params["node_ips"]
     node_ips = own_addresses(read_links(host)) if ips is None else ips
-    given = {"node_name": params["node_name"], "node_ips": node_ips, "config": params["config"]}
+    options = {"node_name": params["node_name"], "node_ips": node_ips, "config": params["config"]}
     if params["snapshot"] is not None:
-        return parse_snapshot(params["snapshot"], **given)
+        return parse_snapshot(params["snapshot"], **options)
     data = host.read(params["snapshot_path"])
     if data is None:
         raise MESSAGES.error("rules-snapshot-absent", path=params["snapshot_path"])
     text = data.decode("utf-8", errors="replace")
-    return parse_snapshot_text(text, **given)
+    return parse_snapshot_text(text, **options)
 
 
 def configs_from(config: object, backend: str, snapshot: Optional[Snapshot]) -> dict[int, ParsedConfig]:

@@ -143,17 +143,17 @@ class _Objects:
         self._readers[kind](item, metadata)
 
     def snapshot(self, node_name: str, node_ips: Sequence[str], config: object) -> Snapshot:
-        given = config if isinstance(config, Mapping) else {}
+        settings = config if isinstance(config, Mapping) else {}
         views = build_node_views(
             self.nodes,
             name=node_name,
             addresses=node_ips,
-            bind_address=given.get("bindAddress"),
+            bind_address=settings.get("bindAddress"),
             problems=self.problems,
         )
         self.problems += self._node_problems.pop(f"Node {node_name}", [])
         Problems.raise_if([problem for problem in self.problems if problem.id != SKIPPED])
-        release = Release(views[4].minor, given_gates(given))
+        release = Release(views[4].minor, given_gates(settings))
         self._drop_unselected(release)
         return Snapshot((self.view(4, views[4], release), self.view(6, views[6], release)), self._warnings())
 
@@ -222,23 +222,23 @@ def _items(data: object, problems: list[BallastError]) -> Sequence[_Item]:
         return []
     if top.below("metadata").read("continue", text, ""):
         faults.add("rules-snapshot-page", "")
-    said = (of, top.get("apiVersion") if of else None)
-    items = [_item(value, said, index, problems) for index, value in enumerate(top.sequence("items"))]
+    implied = (of, top.get("apiVersion") if of else None)
+    items = [_item(value, implied, index, problems) for index, value in enumerate(top.sequence("items"))]
     return [item for item in items if item is not None]
 
 
-def _item(value: object, said: tuple[object, object], index: int, problems: list[BallastError]) -> Optional[_Item]:
+def _item(value: object, implied: tuple[object, object], index: int, problems: list[BallastError]) -> Optional[_Item]:
     """The item with its kind; None if `value` is refused."""
     item = Reader(value, Faults(WORDS, f"snapshot: items[{index}]", problems))
-    kind = _kind(item, said) if item.is_mapping else ""
+    kind = _kind(item, implied) if item.is_mapping else ""
     return (item, kind) if kind else None
 
 
-def _kind(item: Reader, said: tuple[object, object]) -> str:
-    """The item's kind; "" for a kind that makes no rules, or one of another API group (Knative has a Service too). `said`:
+def _kind(item: Reader, implied: tuple[object, object]) -> str:
+    """The item's kind; "" for a kind that makes no rules, or one of another API group (Knative has a Service too). `implied`:
     the kind and version that a typed list implies for its items."""
     values = item.values
-    kind, version = values.get("kind", said[0]), values.get("apiVersion", said[1])
+    kind, version = values.get("kind", implied[0]), values.get("apiVersion", implied[1])
     if isinstance(kind, str) and version in _GROUPS.get(kind, ()):
         return kind
     expected = ", ".join(f"{name} of {versions[0]}" for name, versions in sorted(_GROUPS.items()))

@@ -230,7 +230,7 @@ def parse_configuration(text: str, *, name: str, hostname: Optional[str] = None)
     metrics = _place(values, "metricsBindAddress", (_LOOPBACK[family], METRICS_PORT), problems)
     node_name = str(values.get("hostnameOverride") or hostname or socket.gethostname()).strip().lower()
     Problems.raise_if(problems)
-    given = _nanoseconds(values["nftables"].get("minSyncPeriod", "0"))
+    min_sync = _nanoseconds(values["nftables"].get("minSyncPeriod", "0"))
     return Configuration(
         document={key: value for key, value in values.items() if value != {}},
         node_name=node_name,
@@ -239,7 +239,7 @@ def parse_configuration(text: str, *, name: str, hostname: Optional[str] = None)
         metrics=metrics,
         must_bind=values.get("bindAddressHardFail", False),
         sync_seconds=_nanoseconds(_effective(values, "nftables.syncPeriod")) / 1e9,
-        min_sync_seconds=given / 1e9,
+        min_sync_seconds=min_sync / 1e9,
     )
 
 

@@ -98,19 +98,19 @@ class Kernel:
 
     def _run(self, operations: Sequence[Operation], library: LibNftables) -> None:
         text = transaction.render(operations)
-        said = library.run(text) if self._pid else self._run_counted(text, library)
-        if said:
-            raise MESSAGES.error("rules-nft-refused", command="libnftables", intruders=said)
+        refusal = library.run(text) if self._pid else self._run_counted(text, library)
+        if refusal:
+            raise MESSAGES.error("rules-nft-refused", command="libnftables", intruders=refusal)
 
     def _run_counted(self, text: str, library: LibNftables) -> str:
         """Run a transaction and identify it by its number, which takes two requests, because our thread's pid is not known
         yet."""
         before = self._events.generation()
-        said = library.run(text)
+        refusal = library.run(text)
         after = self._events.generation()
-        if (after - before) % _GENERATIONS == 1 and not said:
+        if (after - before) % _GENERATIONS == 1 and not refusal:
             self._ours.add(after)
-        return said
+        return refusal
 
     @contextmanager
     def _unheard(self) -> Iterator[None]:

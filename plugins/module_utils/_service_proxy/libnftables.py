@@ -39,8 +39,8 @@ class LibNftables:
         """Execute the commands, all or none. Returns the error message, "" on success."""
         if self._library.nft_run_cmd_from_buffer(self._context, text.encode()) == 0:
             return ""
-        said: Optional[bytes] = self._library.nft_ctx_get_error_buffer(self._context)
-        return (said or b"").decode(errors="replace").strip() or "it does not say why"
+        message: Optional[bytes] = self._library.nft_ctx_get_error_buffer(self._context)
+        return (message or b"").decode(errors="replace").strip() or "it does not say why"
 
     def close(self) -> None:
         if self._context:

@@ -153,7 +153,7 @@ class Loop:
         self._compare_at = 0.0
         self._reported_checks: Optional[HealthChecks] = None
 
-    # What wakes it
+    # What wakes the loop
 
     def address_changed(self) -> None:
         self._addresses = None
@@ -204,7 +204,7 @@ class Loop:
         except BallastError as error:  # from the configuration or the node's addresses
             self._not_before = self._fail(error, *self._families)
 
-    # What it does
+    # What a turn does
 
     def _doubt(self) -> None:
         for programmer in self._programmers.values():
@@ -351,7 +351,7 @@ class Loop:
         self._report_refused(refused)
         self._report_checks()
 
-    # What it reports
+    # Reports
 
     def _report_connection(self) -> None:
         lost = self._source.lost

@@ -74,9 +74,9 @@ def seal(archive: bytes, digest: str) -> bytes:
 def _compile(sources: bytes, path: str) -> bytes:
     """The archive, with the compiled code next to each source. `path` is its future location."""
     data = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(sources)) as given, zipfile.ZipFile(data, "w") as made:
-        for name in given.namelist():
-            source = given.read(name)
+    with zipfile.ZipFile(io.BytesIO(sources)) as archive, zipfile.ZipFile(data, "w") as made:
+        for name in archive.namelist():
+            source = archive.read(name)
             made.writestr(zipfile.ZipInfo(name), source)
             if name.endswith(".py"):
                 code = compile(source, f"{path}/{name}", "exec", dont_inherit=True)

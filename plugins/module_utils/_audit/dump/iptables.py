@@ -51,9 +51,9 @@ class _Run:
 
     def family(self) -> int:
         """The family; 0 if nothing reveals it."""
-        said = self.sections[0].header.family
-        if said:
-            return said
+        stated = self.sections[0].header.family
+        if stated:
+            return stated
         for family, form in ((4, _IPV4), (6, _IPV6)):
             if any(form.search(section.text) for section in self.sections):
                 return family
@@ -90,8 +90,8 @@ def _place(run: _Run, slots: dict[Slot, dict[str, Table]], nftables: Optional[Ru
     """Assign the tables to a slot that has no tables with these names, or has equal ones."""
     certain = run.family()
     read = {family: _parse(run, family) for family in ((certain,) if certain else (4, 6))}
-    said = run.sections[0].header.variant
-    order = (said,) if said else _likely_variants(read, nftables)
+    stated = run.sections[0].header.variant
+    order = (stated,) if stated else _likely_variants(read, nftables)
     for variant in order:
         for family, of_run in read.items():
             there = slots.get((variant, family), {})

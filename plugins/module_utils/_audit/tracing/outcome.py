@@ -99,8 +99,8 @@ class Outcome:
     ) -> list[Answer]:
         """The different answers that remain possible, depending on the undecided questions."""
         answers: dict[Answer, None] = {}
-        for given in product((True, False), repeat=len(questions)):
-            assumed = set(zip(questions, given))
+        for combination in product((True, False), repeat=len(questions)):
+            assumed = set(zip(questions, combination))
             if _is_impossible(assumed):
                 continue
             contrary = {(question, not answer) for question, answer in assumed}

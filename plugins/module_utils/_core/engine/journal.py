@@ -47,7 +47,7 @@ class Journal:
         self.path = path
         self._host = host
         self._recorded: dict[tuple[str, str], Recorded] = {}
-        self._dropped: dict[tuple[str, str], Recorded] = {}  # records that the current run replaces
+        self._dropped: dict[tuple[str, str], Recorded] = {}  # records that the current run replaces or drops
         self._run: list[Step] = []  # one resource may be made and removed in the same run
         self._policy = Policy.KEEP
         self._open = False

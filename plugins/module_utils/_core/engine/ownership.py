@@ -252,7 +252,7 @@ def require_private(host: Host, path: str) -> None:
             raise not_ours_error(place, reason or f"it belongs to user {stat.uid}, mode {stat.mode:04o}")
 
 
-# Objects that must not be there before us
+# Objects that must not exist already
 
 
 def refuse_others(
@@ -280,7 +280,7 @@ def not_ours_error(path: str, reason: str) -> HostError:
     return HostError(**MESSAGES.texts("core-not-ours", found=reason, path=path))
 
 
-# Inside
+# Helpers
 
 
 def has_trusted_owner(stat: Stat) -> bool:
@@ -289,8 +289,8 @@ def has_trusted_owner(stat: Stat) -> bool:
 
 
 def _behind_link(host: Host, path: str) -> Optional[Stat]:
-    """What a path leads to. A symlink owned by anybody else is returned as such, since its owner can change its target any
-    time."""
+    """The stat of what a path leads to. For a symlink of another user, that of the link itself, since its owner can change the
+    target at any time."""
     stat = host.stat(path)
     if stat is not None and stat.kind == "symlink" and stat.uid in owners():
         return host.stat(os.path.join(path, os.curdir)) or stat

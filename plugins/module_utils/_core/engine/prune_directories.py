@@ -16,8 +16,8 @@ from .ownership import has_trusted_owner, release
 
 
 def remove_emptied(host: Host, directory: str) -> None:
-    """Remove `directory` if it has our mark and is otherwise empty. Then remove its parents as long as they are empty, owned
-    by root, and either named `ballast` or directly inside such a directory.
+    """Remove `directory` if it has our mark and is otherwise empty. Then remove its parents as long as they are empty,
+    belong to root or this user, and are either named `ballast` or directly inside such a directory.
 
     A parent that cannot be removed is left: somebody has mounted a disk there.
     """

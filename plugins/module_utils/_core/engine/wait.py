@@ -50,7 +50,7 @@ def wait(
     """The value of the first Ready. PeerError, with the last reason, if the condition is Impossible or the deadline
     passes."""
     start = host.monotonic()
-    last_reason, told_at = "", start - _TELL_EVERY
+    last_reason, reported_at = "", start - _TELL_EVERY
     while True:
         answer = probe()
         if isinstance(answer, Ready):
@@ -61,8 +61,8 @@ def wait(
         if elapsed > deadline_seconds:
             fields = {"subject": subject, "seconds": f"{deadline_seconds:.0f}"}
             raise PeerError(**MESSAGES.texts("core-wait-deadline", found=answer.reason, **fields))
-        if answer.reason != last_reason or host.monotonic() - told_at >= _TELL_EVERY:
-            last_reason, told_at = answer.reason, host.monotonic()
+        if answer.reason != last_reason or host.monotonic() - reported_at >= _TELL_EVERY:
+            last_reason, reported_at = answer.reason, host.monotonic()
             progress.waiting(subject, answer.reason)
         host.sleep(interval)
 

@@ -152,7 +152,7 @@ def _make_usable(host: Host, root: str, path: str, *, only: bool) -> None:
     Where v1 hierarchies exist as well (`only` is false), the v2 hierarchy has no controllers to delegate.
     """
     if host.stat(os.path.join(path, "cpuset.mems")) and host.stat(os.path.join(path, "cgroup.clone_children")):
-        # cgroup v1: a cgroup with an empty cpuset admits no process; children copy ours.
+        # cgroup v1: a cgroup with an empty cpuset admits no process. With clone_children, its children copy its cpuset.
         for name in ("cpuset.cpus", "cpuset.mems"):
             host.write_kernel_file(os.path.join(path, name), (host.read(os.path.join(root, name)) or b"").decode())
         host.write_kernel_file(os.path.join(path, "cgroup.clone_children"), "1")

@@ -357,9 +357,9 @@ def _without_named(text: str, *, prose: bool) -> str:
         ):  # a word in a sentence; openssl writes pass:...
             continue
         begin, end = _value(text, setting, prose=prose)
-        said = _SAID.match(text, begin)
-        if said:  # already redacted, or a placeholder
-            at = max(at, said.end())
+        replaced = _SAID.match(text, begin)
+        if replaced:  # already redacted, or a placeholder
+            at = max(at, replaced.end())
             continue
         value = text[begin:end]
         if end > begin and _worth_hiding(value, sure, prose=prose and not _is_quoted(text, begin)):

@@ -192,13 +192,14 @@ def _mode(desired: CleanupRequest, host: Host) -> str:
     config = {"metricsBindAddress": desired.metrics_address}
     # A kube-proxy that has just been started, as at the end of a migration, gets some time to respond.
     seconds = 0 if desired.mode else _STARTING_SECONDS
-    said = wait_until(host, lambda: read_mode(host, config), seconds=seconds, interval=0.5)
-    said = BALLAST if said and desired.is_ours else said  # our proxy reports nftables, because its rules are
-    if not desired.mode and not said:
+    reported = wait_until(host, lambda: read_mode(host, config), seconds=seconds, interval=0.5)
+    # Our proxy reports nftables, because its rules are.
+    reported = BALLAST if reported and desired.is_ours else reported
+    if not desired.mode and not reported:
         raise MESSAGES.error("residue-mode-unknown", address=desired.metrics_address)
-    if desired.mode and said and desired.mode != said:
-        raise MESSAGES.error("residue-mode-other", mode=desired.mode, said=said)
-    return desired.mode or said
+    if desired.mode and reported and desired.mode != reported:
+        raise MESSAGES.error("residue-mode-other", mode=desired.mode, said=reported)
+    return desired.mode or reported
 
 
 def _staying(desired: CleanupRequest, state: CleanupState) -> tuple[VirtualServer, ...]:

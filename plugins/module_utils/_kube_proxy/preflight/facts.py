@@ -56,7 +56,7 @@ class ModeChange:
     to_mode: str
     config: Mapping[str, Any]  # the present KubeProxyConfiguration
     new_config: Mapping[str, Any]  # after the change
-    is_ours: bool = False  # whether our service proxy replaces kube-proxy in the change
+    is_ours: bool = False  # whether our service proxy serves after the change, in place of kube-proxy
     kube_proxy_version: str = ""  # of the kube-proxy that would start, such as "v1.36.4"; "": unknown
     deployment: str = SERVICE
     node_name: str = ""
@@ -245,16 +245,16 @@ def _modules(change: ModeChange, after: Mapping[int, RuleConfig]) -> Sequence[st
 
 def _nft_version(host: Host, unread: list[tuple[str, str]]) -> Optional[Version]:
     try:
-        said = host.run(["nft", "--version"], timeout=_SECONDS).stdout.strip()
+        output = host.run(["nft", "--version"], timeout=_SECONDS).stdout.strip()
     except Unavailable:
         return None  # it is one of the missing tools
     except BallastError as error:
         unread.append(("the version of nft", error.text))
         return None
-    match = _NFT_VERSION.match(said)
+    match = _NFT_VERSION.match(output)
     version = parse_version(match[1]) if match else None
     if version is None:
-        unread.append(("the version of nft", said or "it reports nothing"))
+        unread.append(("the version of nft", output or "it reports nothing"))
     return version
 
 

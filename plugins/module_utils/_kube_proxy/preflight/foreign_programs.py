@@ -270,10 +270,10 @@ def read_firewalld(host: Host, tables: Sequence[str]) -> tuple[str, ...]:
     )
     if not running:
         return ()
-    said = _FLUSH_ALL.search(_text(host, _FIREWALLD))
-    if said is None:
+    match = _FLUSH_ALL.search(_text(host, _FIREWALLD))
+    if match is None:
         return ("firewalld runs, and FlushAllOnReload is not set; its default is yes",)
-    return (f"firewalld runs, and {_FIREWALLD} has {said[0].strip()}",) if said[1].lower() in ("yes", "true") else ()
+    return (f"firewalld runs, and {_FIREWALLD} has {match[0].strip()}",) if match[1].lower() in ("yes", "true") else ()
 
 
 def read_flushing_files(host: Host) -> tuple[str, ...]:

@@ -90,18 +90,18 @@ def always(facts: Facts) -> Sequence[str]:
 
 def nftables_gate_off(facts: Facts) -> Sequence[str]:
     """The gate must be set in 1.29 and 1.30; it is on by default since 1.31, where it must not be false."""
-    said = facts.gate(NFTABLES_GATE)
-    if said is True or (said is None and facts.version is not None and facts.version >= (1, 31, 0)):
+    setting = facts.gate(NFTABLES_GATE)
+    if setting is True or (setting is None and facts.version is not None and facts.version >= (1, 31, 0)):
         return []
-    return [f"featureGates.{NFTABLES_GATE} is {'not set' if said is None else 'false'}"]
+    return [f"featureGates.{NFTABLES_GATE} is {'not set' if setting is None else 'false'}"]
 
 
 def ipvs_gate_off(facts: Facts) -> Sequence[str]:
     """The gate is off by default since 1.40; before that it must not be false."""
-    said = facts.gate(IPVS_GATE)
-    if said is True or (said is None and facts.version is not None and facts.version < (1, 40, 0)):
+    setting = facts.gate(IPVS_GATE)
+    if setting is True or (setting is None and facts.version is not None and facts.version < (1, 40, 0)):
         return []
-    return [f"featureGates.{IPVS_GATE} is {'not set' if said is None else 'false'}"]
+    return [f"featureGates.{IPVS_GATE} is {'not set' if setting is None else 'false'}"]
 
 
 def no_way_back(facts: Facts) -> Sequence[str]:
@@ -130,7 +130,7 @@ def interface_mode(facts: Facts) -> Sequence[str]:
     return [f"detectLocalMode: {mode}"] if mode in _INTERFACE_MODES else []
 
 
-# What could not be known
+# What could not be read
 
 
 def snapshot_missing(facts: Facts) -> Sequence[str]:

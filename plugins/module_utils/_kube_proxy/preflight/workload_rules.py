@@ -64,8 +64,8 @@ def node_port_localhost_lost(facts: Facts) -> Sequence[str]:
 def _has_localhost_proxy(facts: Facts) -> bool:
     if facts.change.to_mode != NFTABLES or facts.version is None or facts.version < (1, 37, 0):
         return False
-    said = facts.gate(LOCALHOST_GATE)
-    on = facts.version >= (1, 38, 0) if said is None else said
+    setting = facts.gate(LOCALHOST_GATE)
+    on = facts.version >= (1, 38, 0) if setting is None else setting
     addresses = facts.change.new_config.get("nodePortAddresses")
     loopback = KEYWORDS[LOCALHOST][4]
     named = (

@@ -199,10 +199,10 @@ def _rule_lines(operation: Operation) -> list[str]:
 
 def variant_in_use(host: Host) -> str:
     """The variant of the command `iptables`."""
-    said = host.run(["iptables", "--version"], timeout=_SAVE_SECONDS).stdout
-    version = _VERSION.search(said)
+    output = host.run(["iptables", "--version"], timeout=_SAVE_SECONDS).stdout
+    version = _VERSION.search(output)
     if not version:
-        raise MESSAGES.error("rules-iptables-variant", said=said.strip())
+        raise MESSAGES.error("rules-iptables-variant", said=output.strip())
     return NFT if version[1] == "nf_tables" else LEGACY
 
 

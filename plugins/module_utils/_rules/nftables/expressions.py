@@ -103,7 +103,7 @@ class MapLookup:
     to: Union[Named, AnonymousMap]
 
 
-# What a key is looked up in
+# Sets and maps that keys are looked up in
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ def _run(operations: Sequence[Operation], host: Host, *argv: str) -> None:
         raise MESSAGES.error("rules-nft-refused", command=" ".join(argv), found=error.found) from error
 
 
-# What differs
+# Differences
 
 
 def _is_amendable(desired: Table, live: Table) -> bool:

@@ -62,10 +62,10 @@ class DaemonSetRequest:
         problems: list[BallastError] = []
         if connection.is_missing(params["kubeconfig"]):
             problems.append(MESSAGES.error("service-proxy-daemonset-kubeconfig", path=params["kubeconfig"]))
-        given = cls(params["state"], params["kubeconfig"] or "", params["context"] or "", params["image"])
+        request = cls(params["state"], params["kubeconfig"] or "", params["context"] or "", params["image"])
         if params["state"] == ABSENT:
             Problems.raise_if(problems)
-            return given
+            return request
         host, port = _server(params["server"], problems)
         if not _is_image(params["image"]):
             problems.append(MESSAGES.error("service-proxy-daemonset-image", value=show(params["image"])))
@@ -78,10 +78,10 @@ class DaemonSetRequest:
         configuration = _configuration(text, problems)
         Problems.raise_if(problems)
         return cls(
-            given.state,
-            given.kubeconfig,
-            given.context,
-            given.image,
+            request.state,
+            request.kubeconfig,
+            request.context,
+            request.image,
             host,
             port,
             text,
