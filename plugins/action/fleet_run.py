@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Gives the module of this name the hosts of the request with their variables, and runs it on the controller."""
+"""Runs the module of this name on the controller, with the hosts of the request and their variables."""
 
-# The action that this one extends has no annotations.
+# Its base class has no annotations.
 # mypy: disallow-untyped-calls=False, disallow-subclassing-any=False
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ class ActionModule(OnController):
                 error = MESSAGES.error("fleet-limit", hosts=", ".join(left_out))
                 return {**result, "failed": True, "msg": str(error), "id": error.id}
             inventory = self._inventory(request["hosts"], request["playbook"], task_vars or {})
-            # One text: Ansible keeps each value of what is secret out of all that a module prints, names of hosts too.
+            # As one text: Ansible masks each value of a secret option in everything that a module prints, including names of hosts.
             arguments["inventory"] = json.dumps(inventory)
         result.update(self._run_module(arguments, task_vars))
         self._remove_tmp_path(self._connection._shell.tmpdir)
         return result
 
     def _left_out(self, names: list[str]) -> list[str]:
-        """Hosts of the request that --limit excludes. A play would not reach them, and workers have no limit."""
+        """Hosts of the request that --limit excludes: a play would not reach them, but workers have no limit."""
         inventory = self._task.get_variable_manager()._inventory
         limited = {host.name for host in inventory.get_hosts(ignore_restrictions=True)}
         return [name for name in names if name not in limited]
 
     def _inventory(self, names: list[str], playbook: str, variables: dict[str, Any]) -> dict[str, Any]:
-        """Untemplated: expressions are for the workers."""
+        """Variables untemplated, as the workers evaluate expressions."""
         manager = self._task.get_variable_manager()
         rows = {
             name: manager.get_vars(host=manager._inventory.get_host(name), include_hostvars=False)
@@ -53,7 +53,8 @@ class ActionModule(OnController):
         }
         of_the_run = known_names(LocalHost(), PLAYBOOKS["fleet_run"].all_prefixes)
         own = {name: own_variables(row, of_the_run) for name, row in rows.items()}
-        prefixes = PLAYBOOKS[playbook].all_prefixes if playbook in PLAYBOOKS else ()  # the module refuses others
+        # The module refuses other playbooks.
+        prefixes = PLAYBOOKS[playbook].all_prefixes if playbook in PLAYBOOKS else ()
         known = set(known_names(LocalHost(), prefixes))
         extra = own_variables(manager.extra_vars, of_the_run)
         return {

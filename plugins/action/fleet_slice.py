@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Asks whether a slice of a fleet run may begin another batch: module_utils/_fleet_run/boundary.py."""
+"""Asks whether a slice of a fleet run may begin another batch, see module_utils/_fleet_run/boundary.py."""
 
-# The action that this one extends has no annotations.
+# Its base class has no annotations.
 # mypy: disallow-untyped-calls=False, disallow-subclassing-any=False
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Makes the calls of one node's change, and nothing else: plugin_utils/kube_proxy_change.py decides which."""
+"""Makes the calls of one node's change; plugin_utils/kube_proxy_change.py decides which."""
 
-# The action that this one extends has no annotations.
+# Its base class has no annotations.
 # mypy: disallow-untyped-calls=False, disallow-subclassing-any=False
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ansible_collections.ballast.kube.plugins.plugin_utils.kube_proxy_change imp
 )
 
 TaskVars = Optional[dict[str, Any]]
-# A machine that is gone says nothing: without it ssh waits for hours. What the user set comes first, and ssh takes the first.
+# Without it ssh waits for hours for a machine that is gone. The user's options come first, and ssh uses the first value.
 _KEEP_ALIVE = "-o ServerAliveInterval=15 -o ServerAliveCountMax=4"
 
 
@@ -49,14 +49,14 @@ class ActionModule(ActionBase):
             request = self._read_request()
         except BallastError as error:
             return {**result, "failed": True, "msg": str(error), "id": error.id}
-        self._notes: dict[str, Any] = {}  # what Ansible itself says of the node: its Python, warnings
+        self._notes: dict[str, Any] = {}  # what Ansible itself reports about the node: its Python, warnings
         self._keep_alive()
         verdict = self._follow(change_node(request), request, task_vars)
         seconds = round(time.monotonic() - start, 1)
         return {**result, **self._notes, **verdict.as_result(began=round(began, 1), seconds=seconds)}
 
     def cleanup(self, force: bool = False) -> None:
-        """A node that is gone cannot be tidied, and that is no reason to lose the result."""
+        """A failure to tidy up an unreachable node must not lose the result."""
         with suppress(AnsibleError, _TooLong), _at_most(60.0):
             super().cleanup(force)
 
@@ -90,12 +90,12 @@ class ActionModule(ActionBase):
                 returned = self._execute_module(module_name=name, module_args=options, task_vars=task_vars)
         except _TooLong:
             return Answer(time.monotonic(), loss=f"no answer within {call.limit:.0f} seconds")
-        except Exception as error:  # whatever a connection raises: the outcome is to be said all the same
+        except Exception as error:  # whatever a connection raises, as the outcome must be reported all the same
             return Answer(time.monotonic(), loss=str(error) or repr(error))
         except BaseException as error:
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
-            raise OutOfTime(str(error)) from error  # `timeout` of the task: Ansible's exception is none of the above
+            raise OutOfTime(str(error)) from error  # the task's `timeout`: Ansible's exception is none of the above
         if isinstance(returned, dict):
             self._notes.update({name: returned[name] for name in ("ansible_facts", "warnings") if name in returned})
         return read_answer(call, returned, at=time.monotonic(), check_mode=request.check_mode)
@@ -104,17 +104,17 @@ class ActionModule(ActionBase):
         if self._connection.transport == "ssh":
             given = self._connection.get_option("ssh_extra_args") or ""
             self._connection.set_option("ssh_extra_args", f"{given} {_KEEP_ALIVE}".strip())
-            with suppress(Exception):  # where it cannot be reached the first call says so
+            with suppress(Exception):  # if the node is unreachable, the first call reports it
                 self._connection.reset()
 
 
 class _TooLong(BaseException):
-    """No Exception: what a connection plugin catches is not this one."""
+    """Not an Exception, so that connection plugins do not catch it."""
 
 
 @contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    """A process has one timer: where the task's `timeout` has it, or another thread runs this, there is no limit."""
+    """Limit the time of the block. A process has one timer: no limit applies if the task's `timeout` uses it, or in another thread."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGALRM) != signal.SIG_DFL:
         yield
         return

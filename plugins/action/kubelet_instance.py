@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module of this name, with its progress shown here while it runs on another machine."""
+"""Runs the module of this name; while it runs on another machine, its progress is shown here."""
 
-# The action that this one extends has no annotations.
+# Its base class has no annotations.
 # mypy: disallow-untyped-calls=False, disallow-subclassing-any=False
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ActionModule(OnController):
         here, state_dir = given_progress_log(arguments), arguments.get("state_dir")
         if self._connection.transport == "local" or not here or not state_dir or self._task.check_mode:
             return {**result, **self._run_module(arguments, task_vars)}
-        # A path of this machine. There, the log is in the state directory, and the module still warns of the former name.
+        # A path on this machine. There the log is in the state directory, and the module still warns about the former option name.
         arguments.update({name: None for name in PROGRESS_LOG_NAMES if name in arguments})
 
         def run() -> dict[str, Any]:
@@ -42,22 +42,22 @@ class ActionModule(OnController):
         return {**result, **run_shown(here, run)}
 
     def _reading(self, path: str) -> Read:
-        """Reads a file of the other machine while the module runs there."""
-        # One connection's way to become another user remembers the command that it was last asked for.
+        """A reader of a file on the other machine while the module runs there."""
+        # A become plugin remembers the last command of its connection, so this reader uses copies of both.
         aside = copy.copy(self)
         aside._connection = copy.copy(self._connection)
         aside._connection.become = copy.copy(self._connection.become)
 
         def read(offset: int) -> bytes:
             completed = aside._low_level_execute_command(shlex.join(["tail", "-c", f"+{offset + 1}", "--", path]))
-            # A connection that may ask for a password goes through a terminal, which adds carriage returns.
+            # A connection that may ask for a password uses a terminal, which adds carriage returns.
             return str(completed["stdout"]).replace("\r\n", "\n").encode() if completed["rc"] == 0 else b""
 
         return read
 
 
 def _sink(path: str) -> Sink:
-    """Without the right to write beside a lab of root, only the end of the module is shown."""
+    """The log; without the right to write beside root's lab, nothing, so that only the end of the module is shown."""
     try:
         return FileSink(path)
     except HostError:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module of this name, without packing it where it runs on the controller."""
+"""Runs the module of this name; on the controller without packing it (plugin_utils/on_controller.py)."""
 
 from __future__ import annotations
 

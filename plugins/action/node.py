@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module of this name, whose engines its host keeps (module_utils/_ansible/engine_cache/start.py): sends their sources where they are not
-there."""
+"""Runs the module of this name, whose engines the host keeps (module_utils/_ansible/engine_cache/start.py); sends their sources if the
+host lacks them."""
 
-# The action that this one extends has no annotations.
+# Its base class has no annotations.
 # mypy: disallow-untyped-calls=False, disallow-subclassing-any=False
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host.names impo
 from ansible_collections.ballast.kube.plugins.module_utils._node.kept import MAIN, PACKAGES
 
 TaskVars = Optional[dict[str, Any]]
-# Here, as Ansible loads a plugin once for all hosts.
+# At import, as Ansible loads a plugin once for all hosts.
 ARCHIVE = build_archive(MAIN, PACKAGES)
-DIGEST = hashlib.sha256(ARCHIVE).hexdigest()  # which the host compares with what it has before it runs anything of it
+DIGEST = hashlib.sha256(ARCHIVE).hexdigest()  # compared by the host with what it has, before it runs any of it
 
 
 class ActionModule(ActionBase):
@@ -32,7 +32,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: Optional[str] = None, task_vars: TaskVars = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        # Whether they are missing there is not to be seen before an asynchronous task has ended.
+        # For an asynchronous task it is unknown before its end whether the host lacks the sources, so they are sent at once.
         outcome = self._run_module(self._send() if self._task.async_val else "", task_vars)
         if outcome.pop(MISSING, False):
             outcome = self._run_module(self._send(), task_vars)
@@ -53,7 +53,7 @@ class ActionModule(ActionBase):
         return result
 
     def _send(self) -> str:
-        """Where they lie on the host until the task has ended."""
+        """Send the sources; returns their path on the host, where they stay until the task has ended."""
         shell = self._connection._shell
         if shell.tmpdir is None:
             self._make_tmp_path()
@@ -64,6 +64,6 @@ class ActionModule(ActionBase):
 
 
 def _is_removal(arguments: Mapping[str, Any]) -> bool:
-    """Of all that is asked for, so that nothing is left that engines would be kept for."""
+    """Whether all requested features are removed, so that no engines need to be kept."""
     features = [value for value in arguments.values() if isinstance(value, dict)]
     return bool(features) and all(value.get("state") == "absent" for value in features)

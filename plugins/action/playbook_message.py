@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Prints what a playbook reports as plain lines, whichever callback a person watches."""
+"""Prints what a playbook reports as plain lines, whichever callback the user has."""
 
-# The action that this one extends has no annotations.
+# Its base class has no annotations.
 # mypy: disallow-untyped-calls=False, disallow-subclassing-any=False
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ansible.utils.display import Display
 
 from ansible_collections.ballast.kube.plugins.plugin_utils.render import message_text
 
-# The callback `progress` prints it itself. Others print data, which lines of text would break.
+# Callbacks besides which this plugin prints. `progress` prints the message itself; others print data, which text would break.
 _FOR_PEOPLE = {"default", "ansible.builtin.default", "minimal", "ansible.builtin.minimal"}
-_RUNNER = "awx_display"  # of ansible-runner, and so of AWX: it prints what the callback prints that a person had chosen
+_RUNNER = "awx_display"  # of ansible-runner, and so of AWX; it prints what the user's callback prints
 
 
 class ActionModule(ActionBase):

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Composes what a playbook says from what modules returned on its hosts: plugin_utils/fleet/reports.py."""
+"""Composes a playbook's report from what modules returned on its hosts, see plugin_utils/fleet/reports.py."""
 
-# The action that this one extends has no annotations.
+# Its base class has no annotations.
 # mypy: disallow-untyped-calls=False, disallow-subclassing-any=False
 
 from __future__ import annotations

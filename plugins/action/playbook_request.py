@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks the variables of a playbook of this collection, all at once, before a host is asked anything."""
+"""Checks all variables of a playbook of this collection together, before any host is contacted."""
 
-# The action that this one extends has no annotations.
+# Its base class has no annotations.
 # mypy: disallow-untyped-calls=False, disallow-subclassing-any=False
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ActionModule(ActionBase):
             return {**result, "failed": True, "msg": str(error), "id": error.id}
 
     def _match(self, variables: TaskVars, pattern: str) -> list[str]:
-        """Hosts of the inventory, in its order."""
+        """Hosts that match the pattern, in the order of the inventory."""
         lookup = self._shared_loader_obj.lookup_loader.get(
             "ansible.builtin.inventory_hostnames", loader=self._loader, templar=self._templar
         )

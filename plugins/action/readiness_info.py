@@ -4,7 +4,7 @@
 
 """The module of this name, given what is written down about each feature: the documents are on the Ansible control node alone."""
 
-# The action that this one extends has no annotations.
+# Its base class has no annotations.
 # mypy: disallow-untyped-calls=False, disallow-subclassing-any=False
 
 from __future__ import annotations
@@ -33,5 +33,5 @@ class ActionModule(ActionBase):
             task_vars=task_vars,
             wrap_async=bool(self._task.async_val) and not self._connection.has_native_async,
         )
-        returned.get("invocation", {}).get("module_args", {}).pop(PARAMETER, None)  # users gave none of it
+        returned.get("invocation", {}).get("module_args", {}).pop(PARAMETER, None)  # users did not give these arguments
         return {**result, **returned}

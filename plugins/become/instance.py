@@ -136,7 +136,7 @@ from ansible.plugins.become import BecomeBase
 class BecomeModule(BecomeBase):
     name = "ballast.kube.instance"
 
-    # What sudo prints when the password is wrong, or there is none.
+    # What sudo prints when the password is wrong or missing.
     fail = ("Sorry, try again.",)
     missing = ("Sorry, a password is required to run sudo", "sudo: a password is required")
 
@@ -150,8 +150,8 @@ class BecomeModule(BecomeBase):
                 "  do:    remove become_user, or run the command as that user from the task itself\n"
                 "  id:    instance-become-user   (docs/inventory-and-become.md#instance-become-user)"
             )
-        # Not "root": Ansible leaves a become plugin out when its user is the connection's own, and the task would
-        # run on the host (_low_level_execute_command in plugins/action/__init__.py).
+        # Not "root": Ansible skips a become plugin whose user equals the connection's user, and the task would then run on the host
+        # (_low_level_execute_command in plugins/action/__init__.py).
         return None
 
     def build_become_command(self, cmd: str, shell: object) -> str:
@@ -183,6 +183,6 @@ class BecomeModule(BecomeBase):
                 "  do:    use the inventory plugin ballast.kube.lab, or set at least one of them for this host\n"
                 "  id:    instance-no-namespace   (docs/inventory-and-become.md#instance-no-namespace)"
             )
-        # nsenter opens every path before it enters any namespace, so both are the host's.
+        # nsenter opens every path before it enters any namespace, so both paths are on the host.
         flags = shlex.split(str(self.get_option("become_flags") or ""))
         return [shlex.quote(word) for word in (str(self.get_option("become_exe")), *namespaces, *flags, "--")]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# The callbacks that this one extends have no annotations.
+# Its base classes have no annotations.
 # mypy: disallow-untyped-calls=False
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from ansible_collections.ballast.kube.plugins.plugin_utils.render import (
 )
 from ansible_collections.ballast.kube.plugins.plugin_utils.shown import RUN_EVENTS
 
-# Actions that decide and never act: a line for each would tell nobody anything.
+# Actions that only decide and change nothing: a line for each would be noise.
 _QUIET = {
     "add_host", "assert", "debug", "fail", "gather_facts", "group_by", "import_role", "import_tasks", "include_role",
     "include_tasks", "include_vars", "meta", "playbook_message", "set_fact", "set_stats", "setup", "validate_argument_spec",
@@ -71,7 +71,7 @@ _ERASE = "\r\x1b[K"
 
 @dataclass
 class TaskRun:
-    """A task over all hosts of a play."""
+    """A task for all hosts of a play."""
 
     action: str
     lines: TaskLines
@@ -82,7 +82,7 @@ class TaskRun:
 
 
 def outcome(run: TaskRun, *, check: bool) -> str:
-    """What a task that succeeded came to, in a few words."""
+    """The result of a task that succeeded, in a few words."""
     if run.changed == 0:
         text = "unchanged"
     elif check:
@@ -94,7 +94,7 @@ def outcome(run: TaskRun, *, check: bool) -> str:
 
 
 def failure_text(result: Mapping[str, Any]) -> str:
-    """The module's own message; of a command, and of a module that broke, the end of what it printed as well."""
+    """The module's own message; for commands and crashed modules also the end of their output."""
     parts = [str(result.get("msg") or "failed without a message")]
     if result.get("rc"):
         parts += [f"status {result['rc']}"]
@@ -111,27 +111,27 @@ class CallbackModule(Default):
     def __init__(self) -> None:
         super().__init__()
         self._relay = Relay(read_here(RUN_EVENTS), self, offset=0)
-        self._said = 0.0  # Unix time; when the last line was
+        self._said = 0.0  # time of the last line (Unix time)
         self._run: Optional[TaskRun] = None
         self._on_terminal = False
         self._drawn = False
         self._end = threading.Event()
         self._follower: Optional[threading.Thread] = None
-        # Ansible holds this lock while it forks: a child never inherits it, or standard error's own, as taken.
+        # Ansible holds this lock while it forks, so a child never inherits it, or the lock of standard error, as taken.
         self._lock = getattr(self._display, "_lock", threading.RLock())
 
     @property
     def _verbose(self) -> bool:
         return bool(self._display.verbosity >= 1)
 
-    # What is at work.
+    # The present task.
 
     def _follow(self) -> None:
         while not self._end.wait(POLL_HERE_SECONDS):
             self._catch_up()
 
     def emit(self, event: Event) -> None:
-        """An event of the task at work."""
+        """Handle an event of the present task."""
         if self._run is not None:
             self._say(self._run.lines.take(event))
 
@@ -160,7 +160,7 @@ class CallbackModule(Default):
 
     def _draw(self, text: str) -> None:
         if text or self._drawn:
-            # The cursor stays at the beginning, so that whoever writes next writes over it.
+            # The cursor stays at the beginning, so that the next output overwrites the line.
             with contextlib.suppress(OSError, ValueError):
                 sys.stderr.write(f"{_ERASE}{text}\r" if text else _ERASE)
                 sys.stderr.flush()
@@ -171,7 +171,7 @@ class CallbackModule(Default):
         if self._follower is not None:
             self._follower.join()
             self._follower = None
-        # Nothing is at work after a playbook's end; this is how an interrupted one gets its.
+        # A playbook that has ended has no present task; an interrupted one has, which ends here.
         run, self._run = self._run, None
         if run is not None:
             self._say(run.lines.finish(ok=False, now=time.time()))
@@ -182,11 +182,11 @@ class CallbackModule(Default):
     # Playbook, plays and tasks.
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
-        with contextlib.suppress(HostError):  # then tasks print their own lines
-            FileSink(RUN_EVENTS)  # its presence tells them that somebody reads it
+        with contextlib.suppress(HostError):  # without the file, tasks print their own lines
+            FileSink(RUN_EVENTS)  # the file's existence tells tasks that somebody reads it
         dumb = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
         self._on_terminal = sys.stderr.isatty() and not dumb and not self._verbose
-        self._end.clear()  # of a playbook before this one
+        self._end.clear()  # it may be set by an earlier playbook
         self._follower = threading.Thread(target=self._follow, name="ballast-progress", daemon=True)
         self._follower.start()
         atexit.register(self._stop)
@@ -206,7 +206,7 @@ class CallbackModule(Default):
     def _task_start(self, task: Any, prefix: Optional[str] = None) -> None:
         self._end_task()
         action = str(task.action).rpartition(".")[2]
-        # Not task.get_name(): before that of a role's task it puts the role's.
+        # Not task.get_name(), which puts the role's name before the task's.
         name = str(task.name or task.action).strip()
         self._run = TaskRun(action=action, lines=TaskLines(name, started=time.time()))
         if self._verbose:
@@ -271,7 +271,7 @@ class CallbackModule(Default):
             self._say([_line(BUSY, run, f"failed and ignored: {first}")])
             return
         self._say([_line(BAD, run, f"failed on {self.host_label(result)}")])
-        if not (result.task.loop and "results" in found):  # else each item has told its own
+        if not (result.task.loop and "results" in found):  # otherwise each item has already been reported
             self._say([failure_text(found)])
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
@@ -335,7 +335,7 @@ class CallbackModule(Default):
 
 
 def _line(mark: str, run: Optional[TaskRun], text: str) -> str:
-    """Of a result; it may come when its task has ended."""
+    """A line for a result, which may arrive after its task has ended."""
     if run is None:
         return str(Line(mark, "", 0.0, text))
     return str(Line(mark, run.lines.name, time.time() - run.lines.started, text))
@@ -347,7 +347,7 @@ def _steps(found: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _debug_text(found: Mapping[str, Any]) -> str:
-    """What ansible.builtin.debug was asked to print: a message, or a variable by its name."""
+    """What ansible.builtin.debug prints: a message, or a variable by its name."""
     if "msg" in found:
         return message_text(found["msg"])
     shown = {name: value for name, value in found.items() if name != "changed" and not name.startswith("_ansible")}

@@ -86,7 +86,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.ip_familie
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.json_text import parse_json
 
 _VERSION = 1
-_FAMILIES = 2  # of IP, with a comma between
+_FAMILIES = 2  # IP families, separated by a comma
 _PAGE = "docs/inventory-and-become.md"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _PATH = re.compile(r"/[-A-Za-z0-9._/]{1,200}", re.ASCII)
@@ -96,13 +96,13 @@ _BACKEND = re.compile("ballast|iptables|ipvs|nftables")
 _BOOTSTRAP = re.compile("lab|kubeadm")
 _KUBE_PROXY = re.compile("service|daemonset")
 _QUANTITY = re.compile(r"[0-9.]{1,20}[A-Za-z]{0,2}", re.ASCII)
-# What `ipaddress` lets through: behind a percent sign it takes any zone of an IPv6 address.
+# `ipaddress` accepts more: after a percent sign, any text as the zone of an IPv6 address.
 _ADDRESS = re.compile(r"[0-9A-Fa-f:.]{2,45}(%[A-Za-z0-9._-]{1,15})?(/[0-9]{1,3})?", re.ASCII)
-# Neither a template nor a part of one can be written with these letters.
+# No template, or part of one, can be written with these characters.
 _INERT = re.compile(r"[-A-Za-z0-9._:/@%=+,~ ]*", re.ASCII)
 _RESERVED = ("all", "ungrouped")
 _LOCAL = "localhost"
-_OWN_CONNECTIONS = "mitogen"  # it does not know become plugins of collections
+_OWN_CONNECTIONS = "mitogen"  # this strategy ignores become plugins of collections
 
 Vars = dict[str, Any]
 
@@ -165,9 +165,9 @@ def read_record(path: str) -> object:
 
 
 def groups_of(record: object, *, python: str, uid: int, is_systemd: bool) -> dict[str, dict[str, Vars]]:
-    """Group, host, variables. `python` and `uid` are of the process that runs Ansible, `is_systemd` of its machine. Pure.
+    """Variables by group and host. `python` and `uid` are those of the process that runs Ansible, `is_systemd` of its machine. Pure.
 
-    A record of another form is an AnsibleParserError that names the place; keys that are not needed are ignored.
+    AnsibleParserError, naming the place, for a record of another form; keys that are not needed are ignored.
     """
     lab = _Place(record, "lab")
     if lab.value("version", int) != _VERSION:
@@ -191,14 +191,14 @@ def groups_of(record: object, *, python: str, uid: int, is_systemd: bool) -> dic
         if name in nodes or name in hosts or name in _RESERVED:
             raise _damaged(f"{place.path}.name", f"{name} is taken")
         nodes[name] = {**hosts[carrier], **_node_vars(place, carrier, uid=uid, via=hosts[carrier]), **common}
-        # A lab's virtual machines are images of ours, which boot with systemd.
+        # A lab's virtual machines use our own images, which boot with systemd.
         by_systemd = is_systemd or hosts[carrier]["ansible_connection"] != "local"
         nodes[name].update(proxy or _kube_proxy_service(lab, name, carriers[carrier], by_systemd=by_systemd))
         nodes[name].update(_image_pulls(lab, place, carriers[carrier], by_systemd=by_systemd))
         nodes[name].update(_balloons(lab, place, carriers[carrier]))
         nodes[name]["kube_proxy_state_dir"] = os.path.join(_home(carriers[carrier], name), "kube-proxy")
         proxies.setdefault(f"proxy_{nodes[name]['ballast_proxy_backend']}", {})[name] = {}
-    # The control plane runs where Ansible does, also when every node is on another machine.
+    # The control plane runs on the controller, even when every node is on another machine.
     control_plane = hosts.get(_LOCAL, {"ansible_connection": "local", "ansible_python_interpreter": python})
     instances = {name: _node_instances(lab, place) for name, place in carriers.items()}
     plane = {"control_plane_state_dir": os.path.join(common["ballast_lab"]["lab_dir"], "plane")}
@@ -211,7 +211,7 @@ def groups_of(record: object, *, python: str, uid: int, is_systemd: bool) -> dic
 
 
 def _kubeadm_groups(lab: _Place, common: Vars, *, python: str) -> dict[str, dict[str, Vars]]:
-    """As an inventory of kubespray groups them. Nothing but how to reach a machine is set: what runs there is for the playbooks to find."""
+    """Groups as in a kubespray inventory. Only the connection to each machine is set: playbooks find out what runs there."""
     machines = {
         place.text("name", _NAME): {**_host_vars(place, python=python), **common} for place in lab.places("hosts")
     }
@@ -265,7 +265,7 @@ def _node_vars(place: _Place, carrier: str, *, uid: int, via: Vars) -> Vars:
     return {
         "ansible_become": True,
         "ansible_become_method": "ballast.kube.instance",
-        # Only the instance has it by this path, so a task that was to run in there, and does not, fails.
+        # This path exists only in the instance, so a task that would run on the host by mistake fails.
         "ansible_python_interpreter": f"{entry(os.path.basename(netns))}{via['ansible_python_interpreter']}",
         "ballast_instance_netns": netns,
         "ballast_instance_mountns": place.text("mountns", _PATH),
@@ -281,7 +281,7 @@ def _node_vars(place: _Place, carrier: str, *, uid: int, via: Vars) -> Vars:
 
 
 def _kube_proxy_deployment(lab: _Place) -> Vars:
-    """Where a DaemonSet runs kube-proxy; empty where each node has a service for it. A record without it is of an earlier version."""
+    """For a DaemonSet that runs kube-proxy; empty where each node has a service for it. Records of earlier versions lack the key."""
     if not lab.has("kube_proxy") or lab.text("kube_proxy", _KUBE_PROXY) == "service":
         return {}
     kubeconfig = os.path.join(lab.text("lab_dir", _PATH), "admin.kubeconfig")
@@ -296,7 +296,7 @@ def _kube_proxy_service(lab: _Place, name: str, carrier: _Place, *, by_systemd: 
 
 
 def _image_pulls(lab: _Place, place: _Place, carrier: _Place, *, by_systemd: bool) -> Vars:
-    """`image_pull_proxy_runtime` is the socket of the instance's containerd as the host that carries it sees it."""
+    """`image_pull_proxy_runtime` is the path of the instance's containerd socket on its host."""
     name = place.text("name", _NAME)
     return {
         "image_pull_proxy_kubelet_service": _service(lab, name, carrier, "kubelet", by_systemd=by_systemd),
@@ -309,7 +309,7 @@ def _image_pulls(lab: _Place, place: _Place, carrier: _Place, *, by_systemd: boo
 
 
 def _balloons(lab: _Place, place: _Place, carrier: _Place) -> Vars:
-    """`balloons_slice` is the cgroup of the instance; systemd nests slices at dashes, so that those of names are written otherwise."""
+    """`balloons_slice` is the cgroup of the instance. systemd nests slices at dashes, so dashes in names are replaced."""
     name = place.text("name", _NAME)
     parts = [text.replace("-", "_") for text in (lab.text("name", _NAME), name)]
     return {
@@ -320,7 +320,7 @@ def _balloons(lab: _Place, place: _Place, carrier: _Place) -> Vars:
 
 
 def _node_instances(lab: _Place, carrier: _Place) -> Vars:
-    """What `kubelet_instance_info` needs of a host. Labels and taints are free text, and nothing is read by them."""
+    """Options of `kubelet_instance_info` for a host. Labels and taints are omitted: they are free text, and not needed for reading."""
     server, name = lab.place("control_plane"), carrier.text("name", _NAME)
     nodes = [place for place in lab.places("nodes") if place.value("host", str) == name]
     return {
@@ -352,20 +352,20 @@ def _service(lab: _Place, node: str, carrier: _Place, service: str, *, by_system
 
 
 def _home(carrier: _Place, name: str) -> str:
-    """Of an instance, on the host that carries it."""
+    """The directory of an instance, on its host."""
     return os.path.join(carrier.text("state_dir", _PATH), "nodes", name)
 
 
 def _plain(value: Any) -> Any:
-    """Texts that cannot be templates carry the mark of those that may be, else `ansible-inventory --list` wraps each of them,
-    and programs that read it stumble. Any other text of the record stays without it, and Ansible never evaluates it."""
+    """Marks texts that cannot be templates as trusted, as otherwise `ansible-inventory --list` wraps each of them, which confuses programs
+    that read it. Other texts of the record stay unmarked, and Ansible never evaluates them."""
     if isinstance(value, Mapping):
         return {key: _plain(part) for key, part in value.items()}
     return trust_as_template(value) if isinstance(value, str) and _INERT.fullmatch(value) else value
 
 
 class _Place:
-    """A mapping in the record, and where it is."""
+    """A mapping in the record, with its path."""
 
     def __init__(self, value: object, path: str) -> None:
         if not isinstance(value, Mapping):
@@ -389,7 +389,7 @@ class _Place:
         return found
 
     def address(self, key: str) -> str:
-        """Of one IP family, or of each with a comma between."""
+        """One address per IP family, separated by a comma."""
         return join(self._parsed(key, ipaddress.ip_address))
 
     def network(self, key: str) -> str:
@@ -425,7 +425,7 @@ def _damaged(path: str, found: str) -> AnsibleParserError:
 
 
 def refuse_strategy(name: str) -> None:
-    """AnsibleParserError for a strategy that makes connections of its own, and leaves out the plugin that enters a node."""
+    """AnsibleParserError for a strategy with its own connections, which skips the plugin that enters a node."""
     if _OWN_CONNECTIONS in name:
         raise _error(
             f"with the strategy {name} tasks for nodes of a lab would run on their host",

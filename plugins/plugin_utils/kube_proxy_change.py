@@ -2,17 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The course of one node's change of kube-proxy: which call comes next, and what the outcome is. No input, no output.
+"""The course of one node's change of kube-proxy: which call comes next, and what the outcome is. No I/O.
 
-    look      kube_proxy_info                     the state before; a node that is not reached here is not changed
+    look      kube_proxy_info                     the state before; a node that cannot be reached is not changed
     change    kube_proxy, present or previous     arms the watchdog, for `present`
-    confirm   kube_proxy, confirmed               over a new connection, again and again until the watchdog has gone back
+    confirm   kube_proxy, confirmed               over a new connection, repeated until the watchdog has rolled back
     judge     kube_proxy_info, audit              three times, as rules follow the Services after a moment
-    back      kube_proxy, previous                where it was confirmed and does not pass
+    back      kube_proxy, previous                if it was confirmed and does not pass
 
-`change_node` is a generator: it yields a `Call` and is sent its `Answer`; it returns a `Verdict`. A connection that is lost
-is an answer too. After a lost change the node may be unchanged, changed, or still at work: `confirmed` settles all three,
-as it waits for a run at work, undoes a killed one, and keeps a finished one.
+`change_node` is a generator: it yields a `Call`, is sent its `Answer`, and returns a `Verdict`. A lost connection is an answer too. After a
+lost change the node may be unchanged, changed, or still at work: `confirmed` resolves all three, as it waits for a working run, undoes
+a killed one, and keeps a finished one.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ REQUIRED = REQUIRED_IF
 
 _TRIES = 3
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 2.0, 15.0
-_READ_SECONDS = 300.0  # a call that reads: the audit of a large node takes half a minute
-_GOING_BACK_SECONDS = 60.0  # of the watchdog, after the time for the confirmation
-_BACK_SECONDS = 120.0  # in which a node that is to go back is tried to be reached
-_MARGIN_SECONDS = 300.0  # of a change, besides the waits that its options limit
+_READ_SECONDS = 300.0  # for a call that reads: the audit of a large node takes half a minute
+_GOING_BACK_SECONDS = 60.0  # for the watchdog's rollback, after the time for the confirmation
+_BACK_SECONDS = 120.0  # for attempts to reach a node that is to be rolled back
+_MARGIN_SECONDS = 300.0  # for a change, besides the waits that its options limit
 _KEYS: dict[str, dict[str, type]] = {
     LOOK: {"mode": str, "node_name": str, "armed": bool},
     CHANGE: {"mode": str, "node_name": str, "armed": bool, "changed": bool, "steps": list},
@@ -65,7 +65,7 @@ _WHAT = {LOOK: "the look", CHANGE: "the change", CONFIRM: "the confirmation", JU
 
 @dataclass(frozen=True)
 class Request:
-    """`options` are the task's own, untyped; the other fields are read from them."""
+    """`options` are the task's own, untyped; the other fields are derived from them."""
 
     options: Mapping[str, Any]
     state: str
@@ -76,7 +76,7 @@ class Request:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], typed: Mapping[str, Any], *, check_mode: bool) -> Request:
-        """`typed` are the options in the types of SPEC. UserError for a time that leaves no time to confirm."""
+        """`typed` are the options with the types of SPEC. UserError for times that leave none for the confirmation."""
         if typed["confirm_within"] < 1:
             problem = f"confirm_within: {typed['confirm_within']} is not at least 1"
             raise MESSAGES.error("migrate-change-option", problem=problem)
@@ -97,9 +97,9 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back: a result; the module's own refusal; or nothing that could be understood, with the reason."""
+    """The reply: a result; the module's own refusal; or nothing that could be understood, with the reason."""
 
-    at: float  # seconds of a clock that never goes back
+    at: float  # seconds of a monotonic clock
     result: Mapping[str, Any] = field(default_factory=dict)
     refusal: Optional[Reason] = None
     loss: str = ""
@@ -125,12 +125,12 @@ class Reason:
 
 
 class OutOfTime(Exception):
-    """Thrown into the course where the task itself may take no longer: no further call is possible."""
+    """Thrown into the generator when the task has used up its own time: no further call is possible."""
 
 
 @dataclass
 class Verdict:
-    """What is known of the node; in the end, with its outcome."""
+    """What is known of the node and, at the end, its outcome."""
 
     outcome: str = FAILED
     node_name: str = ""
@@ -144,7 +144,7 @@ class Verdict:
     differences: list[str] = field(default_factory=list)
     plan: dict[str, Any] = field(default_factory=lambda: {"steps": []})
     reasons: list[Reason] = field(default_factory=list)
-    fate: str = "nothing was changed"  # of the node, where nothing more is heard of it
+    fate: str = "nothing was changed"  # text on the node's state, for when it cannot be reached any more
 
     def learn(self, result: Mapping[str, Any]) -> None:
         self.node_name, self.mode, self.armed = result["node_name"], result["mode"], result["armed"]
@@ -159,7 +159,7 @@ class Verdict:
         return self.add("migrate-node-lost", what=_WHAT[what], why=why, fate=self.fate)
 
     def as_result(self, *, began: float, seconds: float) -> dict[str, Any]:
-        """As the task returns it. `began` in seconds since the epoch."""
+        """The result of the task. `began` is Unix time."""
         result = {
             **self.plan,
             "changed": self.changed,
@@ -195,20 +195,20 @@ def arguments(call: Call, request: Request) -> tuple[str, dict[str, Any]]:
         return "ballast.kube.kube_proxy", {**reading, "state": STATE_CONFIRMED}
     if call.kind == CHANGE and request.state == PRESENT:
         return "ballast.kube.kube_proxy", {**given, "state": PRESENT, "confirm_within": request.confirm_within}
-    left_out = ("mode", "confirm_within")  # of a change that goes back
+    left_out = ("mode", "confirm_within")  # not for a rollback
     back = {name: value for name, value in given.items() if name not in left_out}
     return "ballast.kube.kube_proxy", {**back, "state": PREVIOUS}
 
 
 def read_answer(call: Call, returned: object, *, at: float, check_mode: bool) -> Answer:
-    """From what a module returned, or Ansible in its place."""
+    """The answer in what a module returned, or Ansible in its place."""
     if not isinstance(returned, Mapping):
         return Answer(at, loss=f"not a result: {last_lines(repr(returned), limit=1)}")
     if returned.get("unreachable"):
         return Answer(at, loss=str(returned.get("msg") or "unreachable"))
     if returned.get("failed"):
         text, id = str(returned.get("msg") or "no message"), returned.get("id")
-        if not isinstance(id, str) and "module_stdout" in returned:  # it ended without a word of its own
+        if not isinstance(id, str) and "module_stdout" in returned:  # it ended without a result of its own
             printed = last_lines(f"{returned['module_stdout']}\n{returned.get('module_stderr', '')}", limit=1)
             return Answer(at, loss=f"{text} {printed}".strip())
         return Answer(at, refusal=Reason(id if isinstance(id, str) else "", text.splitlines()[0], text))
@@ -220,7 +220,7 @@ def read_answer(call: Call, returned: object, *, at: float, check_mode: bool) ->
 
 
 def problems_of(result: Mapping[str, Any], mode: str) -> list[str]:
-    """Why a node that was judged does not pass; empty where it does."""
+    """Why a judged node does not pass; empty if it passes."""
     problems = [] if result["mode"] == mode else [f"mode {result['mode'] or 'unknown'} instead of {mode}"]
     if not result["in_order"]:
         problems.append(f"kube-proxy is not healthy: {result.get('reason') or 'no reason given'}")
@@ -230,7 +230,7 @@ def problems_of(result: Mapping[str, Any], mode: str) -> list[str]:
 
 
 def change_node(request: Request) -> Course:
-    """The whole course. It ends with a verdict whatever the answers are."""
+    """The whole course. Returns a verdict whatever the answers are."""
     node = Verdict()
     try:
         node.outcome = yield from _course(request, node)
@@ -292,7 +292,7 @@ def _go_forward(request: Request, node: Verdict) -> Part:
 
 
 def _go_back(request: Request, node: Verdict) -> Part:
-    """Again where the connection was lost: a second run of it finishes what the first began."""
+    """Roll back; repeated after a lost connection, as a second run finishes what the first began."""
     node.fate = "it is unknown whether it has rolled back"
     change = yield from _ask_again(Call(CHANGE, request.longest), seconds=_BACK_SECONDS)
     if change.refusal is not None:
@@ -301,13 +301,13 @@ def _go_back(request: Request, node: Verdict) -> Part:
         return node.lost(CHANGE, change.loss)
     _take_plan(node, change)
     node.learn(change.result)
-    node.changed = node.changed or node.mode != node.before  # by the first of two runs
+    node.changed = node.changed or node.mode != node.before  # it may have been changed by the first of two runs
     node.confirmed = True
     return (yield from _judged(request, node))
 
 
 def _confirm(request: Request, change: Answer) -> Asked:
-    """Until the node answers that nothing waits for a confirmation any more: it was confirmed, or it has gone back."""
+    """Repeat until the node answers that no change awaits confirmation: it was confirmed, or the watchdog has rolled back."""
     deadline = change.at + request.confirm_within + _GOING_BACK_SECONDS
     limit = request.longest if change.loss else _READ_SECONDS  # it waits for a run that is still at work
     pause = 0.0
@@ -321,7 +321,7 @@ def _confirm(request: Request, change: Answer) -> Asked:
 
 
 def _judged(request: Request, node: Verdict) -> Part:
-    """A node that this task has changed and that does not pass is taken back; one that was unchanged is not."""
+    """Roll back a node that this task has changed and that does not pass, but not an unchanged one."""
     mode = request.mode or node.mode
     is_new = node.changed and request.state == PRESENT
     node.fate = f"it is in mode {node.mode}{', confirmed' if is_new else ''}, and was not audited"
@@ -343,7 +343,7 @@ def _judged(request: Request, node: Verdict) -> Part:
 
 
 def _refused(request: Request, node: Verdict, refusal: Reason, was_armed: bool) -> Part:
-    """The module has undone what it began; what it could not undo is taken back."""
+    """The module has undone what it began; what it could not undo is rolled back here."""
     node.reasons.append(refusal)
     look = yield from _ask_again(Call(LOOK, _READ_SECONDS, reconnect=True), tries=_TRIES)
     if not look.is_result:
@@ -372,7 +372,7 @@ def _take_back(request: Request, node: Verdict, why: str) -> Part:
 
 
 def _ask_again(call: Call, *, tries: int = 0, seconds: float = 0.0) -> Asked:
-    """Until it is answered, so many times or for so long after the first loss."""
+    """Repeat a call until it is answered: this many times, or for these seconds after the first loss."""
     answer = yield call
     number, pause, deadline = 1, 0.0, answer.at + seconds
     while answer.loss:

@@ -2,15 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Starts modules on the controller by fork(2), from a process that has imported them.
+"""Starts modules on the controller with fork(2), from a process that has imported them.
 
-The start of Python and the imports take a module longer than what most of them then do: 0.25 to 0.5 s of a run of 0.6 s. One server
-for a run of Ansible imports each module once. It is started by the first task that needs it, listens in the run's own
-temporary directory, which its user alone may enter, and ends with the process of that run. `ansible-connection` does likewise for
-connections.
+The start of Python and the imports take longer than the work of most modules: 0.25 to 0.5 s of a run of 0.6 s. One server per run of
+Ansible imports each module once. The first task that needs it starts it; it listens in the run's own temporary directory, which
+only its user may enter, and ends with the process of that run. `ansible-connection` does the same for connections.
 
-A module runs as if it had been started by hand: a process of its own, with the working directory and the environment of the task,
-which reads its arguments from standard input. It is ended when the task that waits for it goes away.
+A module runs as if started by hand: in its own process, with the working directory and environment of the task, reading its arguments
+from standard input. It is ended when the task that waits for it disappears.
 
     client -> server    descriptors of standard input, output and error; a length; JSON of `Order`
     server -> client    the exit status
@@ -39,7 +38,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.processes import STARTED_FOR
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 
-_ROOT = Path(__file__).parents[5]  # which has ansible_collections
+_ROOT = Path(__file__).parents[5]  # the directory that contains ansible_collections
 _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {} import main; main()".format(
     "ansible_collections.ballast.kube.plugins.plugin_utils.module_server"
 )
@@ -48,14 +47,14 @@ _START_SECONDS = 60.0
 _OUTPUT_MAX = 256 * 2**20
 _STATUS_MAX = 2**16
 _LENGTH, _STATUS = struct.Struct("!Q"), struct.Struct("!i")
-# What engines import when they need it. A run that has started a second module will start more.
+# What engines import only when they need it. A run that has started a second module will start more.
 _USED_LATER = ("argparse", "http.client", "ssl", "cryptography.x509.verification")
-_ORDER_SECONDS = 10.0  # in which a client that has connected says what it wants
+_ORDER_SECONDS = 10.0  # in which a connected client must send its order
 
 
 @dataclass(frozen=True)
 class Order:
-    module: str  # as Python imports it
+    module: str  # name by which Python imports it
     directory: str
     environment: dict[str, str]
     umask: int
@@ -68,8 +67,8 @@ class Ended(NamedTuple):
 
 
 def run_module(module: str, arguments: bytes, directory: str, *, owner: int) -> Optional[Ended]:
-    """Run it with these arguments on its standard input. The server is that of `directory`, and ends with the process `owner`.
-    None where this system does not let it run, as where pidfd_open(2) is missing."""
+    """Run the module with these arguments on its standard input. The server is that of `directory`, and ends with the process `owner`.
+    None if this system cannot run the server, for example without pidfd_open(2)."""
     with ExitStack() as stack:
         try:
             order = json.dumps(asdict(Order(module, os.getcwd(), dict(os.environ), _read_umask()))).encode()
@@ -84,7 +83,7 @@ def run_module(module: str, arguments: bytes, directory: str, *, owner: int) -> 
             socket.send_fds(connection, [_LENGTH.pack(len(order))], [file.fileno() for file in files])
             connection.sendall(order)
             (status,) = _STATUS.unpack(_receive(connection, _STATUS.size))
-        except OSError as error:  # it may have run: it is not started again
+        except OSError as error:  # the module may have run, so it is not started again
             return Ended(1, b"", f"{module}: the process that starts modules has ended ({error})".encode())
         outputs = []
         for file in files[1:]:
@@ -94,7 +93,7 @@ def run_module(module: str, arguments: bytes, directory: str, *, owner: int) -> 
 
 
 def _read_umask() -> int:
-    """Of this process. umask(2) would have to set another one to tell."""
+    """The umask of this process, without changing it as umask(2) would."""
     with open_file("/proc/self/status") as file:
         status = file.read(_STATUS_MAX)
     return int(status.partition(b"\nUmask:")[2].split()[0], 8)
@@ -109,7 +108,7 @@ def _connected(directory: str, owner: int) -> socket.socket:
         short = f"/proc/self/fd/{place}"
         with suppress(OSError):  # another task has started it meanwhile
             return _connect(f"{short}/{_SOCKET}")
-        os.close(os.pidfd_open(os.getpid()))  # an older kernel tells here, at once, that it lacks what the server needs
+        os.close(os.pidfd_open(os.getpid()))  # fails at once on an older kernel, which lacks what the server needs
         command = [sys.executable, "-P", "-c", _START, str(_ROOT), directory, str(owner)]
         LocalHost().run(command, timeout=_START_SECONDS, env={**os.environ, STARTED_FOR: str(owner)})
         return _connect(f"{short}/{_SOCKET}")
@@ -129,7 +128,7 @@ def _connect(path: str) -> socket.socket:
 
 @contextmanager
 def _short_path(directory: str) -> Iterator[str]:
-    """The same directory by a path that leaves room in the 108 bytes of a socket's address."""
+    """The same directory by a path short enough for the 108 bytes of a socket's address."""
     descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{descriptor}"
@@ -138,7 +137,7 @@ def _short_path(directory: str) -> Iterator[str]:
 
 
 def _receive(connection: socket.socket, length: int) -> bytes:
-    """OSError where the other end closes before."""
+    """Exactly `length` bytes. OSError when the other end closes before."""
     data = b""
     while len(data) < length:
         part = connection.recv(length - len(data))
@@ -149,19 +148,19 @@ def _receive(connection: socket.socket, length: int) -> bytes:
 
 
 def main() -> None:
-    """The server; returns in the children, each when its module has ended. Arguments: the directory, the owner's process id."""
+    """The server. Also returns in the children, each when its module has ended. Arguments: the directory, the owner's process ID."""
     directory, owner = sys.argv[1], int(sys.argv[2])
     listener = socket.socket(socket.AF_UNIX)
     with _short_path(directory) as short:
         with suppress(FileNotFoundError):
-            os.unlink(f"{short}/{_SOCKET}")  # of a server that has ended
+            os.unlink(f"{short}/{_SOCKET}")  # of an earlier server
         listener.bind(f"{short}/{_SOCKET}")
     listener.listen()
     ending = os.pidfd_open(owner)
     if os.fork():
-        os._exit(0)  # who started it may connect now
+        os._exit(0)  # the client that started the server may connect now
     os.setsid()
-    nowhere = os.open(os.devnull, os.O_WRONLY)  # who started it waits for the end of its output
+    nowhere = os.open(os.devnull, os.O_WRONLY)  # the client waits for the end of the output
     for number in (1, 2):
         os.dup2(nowhere, number)
     os.close(nowhere)
@@ -171,7 +170,7 @@ def main() -> None:
 
 
 class _Server:
-    """Of one thread, so that it may fork at any time."""
+    """Single-threaded, so that it may fork at any time."""
 
     def __init__(self, listener: socket.socket, ending: int) -> None:
         self._listener = listener
@@ -180,11 +179,11 @@ class _Server:
         self._selector.register(listener, selectors.EVENT_READ, self._accept)
         self._selector.register(ending, selectors.EVENT_READ, self._end)
         self._is_over = False
-        self._count = 0  # of modules that were started
-        self._jobs: dict[int, socket.socket] = {}  # process id, who waits for it
+        self._count = 0  # number of started modules
+        self._jobs: dict[int, socket.socket] = {}  # by process ID: the connection of the client that waits for it
 
     def serve(self) -> Optional[Callable[[], None]]:
-        """In a child, what it has to do; None in the server, at its end."""
+        """What a child has to do; None in the server, at its end."""
         while self._jobs or not self._is_over:
             for key, _events in self._selector.select():
                 job: Optional[Callable[[], None]] = key.data()
@@ -195,7 +194,7 @@ class _Server:
         return None
 
     def _import_ahead(self) -> None:
-        self._count += 1  # once
+        self._count += 1  # so that it happens only once
         for name in _USED_LATER:
             with suppress(ImportError):
                 importlib.import_module(name)
@@ -210,10 +209,10 @@ class _Server:
         connection.settimeout(_ORDER_SECONDS)
         try:
             order, descriptors = _receive_order(connection)
-        except (OSError, ValueError, TypeError):  # it went away
+        except (OSError, ValueError, TypeError):  # the client has gone away
             connection.close()
             return None
-        with suppress(Exception):  # the child meets it again, and tells of it
+        with suppress(Exception):  # the child meets the same error, and reports it
             importlib.import_module(order.module)
         self._count += 1
         process = os.fork()
@@ -241,13 +240,13 @@ class _Server:
             connection.sendall(_STATUS.pack(os.waitstatus_to_exitcode(status)))
 
     def _abandon(self, process: int) -> None:
-        """The task has ended before its module."""
-        if process not in self._jobs:  # both have ended since the last look
+        """End a module whose task has ended before it."""
+        if process not in self._jobs:  # both have ended since the last check
             return
         self._selector.unregister(self._jobs[process])
         try:
             os.killpg(process, signal.SIGTERM)
-        except ProcessLookupError:  # it has not made its group yet
+        except ProcessLookupError:  # it has not made its process group yet
             os.kill(process, signal.SIGTERM)
 
 
@@ -265,7 +264,7 @@ def _receive_order(connection: socket.socket) -> tuple[Order, list[int]]:
 
 
 def _run(order: Order, descriptors: list[int]) -> None:
-    os.setsid()  # with what it starts it is one group, which can be ended
+    os.setsid()  # one process group with everything that it starts, which can be ended together
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)

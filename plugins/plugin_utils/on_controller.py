@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Modules of this collection that run on the controller itself are started from their files.
+"""Starts modules of this collection that run on the controller itself from their files.
 
-Ansible packs a module with all that it imports, for each task again, and the host compiles that again: about a second for a module
-of a lab, ten for a run that changes nothing. Anywhere else than on the controller they are packed as any module.
+For each task, Ansible packs a module with all its imports, and the host compiles them again: this takes about a second for a module
+of a lab, and ten for a run that changes nothing. On other machines modules are packed as usual.
 """
 
-# The action that this one extends has no annotations.
+# Its base class has no annotations.
 # mypy: disallow-untyped-calls=False, disallow-subclassing-any=False
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from ansible_collections.ballast.kube.plugins.plugin_utils import module_server
 from ansible_collections.ballast.kube.plugins.plugin_utils.shown import run_shown
 
 _MODULES = "ansible_collections.ballast.kube.plugins.modules"
-_ROOT = Path(__file__).parents[5]  # which has ansible_collections
-# As a module is started by hand (Ansible's developer guide): it reads its arguments from standard input.
+_ROOT = Path(__file__).parents[5]  # the directory that contains ansible_collections
+# How a module is started by hand (Ansible's developer guide): it reads its arguments from standard input.
 _START = (
     "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), run_name='__main__')"
 )
-_PROFILE = "legacy"  # of the JSON that it then reads and writes
-# A former name first: where both are given, Ansible takes it.
+_PROFILE = "legacy"  # profile of the JSON that the module then reads and writes
+# Former names come first: if both are set, Ansible uses the former one.
 PROGRESS_LOG_NAMES = tuple(name for option, row in PROGRESS_LOG.items() for name in (*row["aliases"], option))
 
 
 class OnController(ActionBase):
-    """An action for a module of this collection, which runs it by `_run_module`."""
+    """Base class of actions for modules of this collection, which run them with `_run_module`."""
 
     def _run_module(
         self, arguments: dict[str, Any], task_vars: Optional[Mapping[str, Any]], *, wrap_async: bool = False
     ) -> dict[str, Any]:
-        """The module of the task, with its progress while it runs on this machine. `wrap_async`: it goes on in the background."""
+        """Run the task's module, showing its progress if it runs on this machine. `wrap_async`: it continues in the background."""
         variables = task_vars or {}
 
         def run() -> dict[str, Any]:
@@ -62,7 +62,7 @@ class OnController(ActionBase):
         return run_shown(progress_log_path(arguments) if is_followed else "", run)
 
     def _is_on_controller(self, variables: Mapping[str, Any]) -> bool:
-        """By the Python that runs this. As another user only where arguments may come from standard input."""
+        """Whether the module runs here, with Ansible's own Python. With another user only if arguments may come from standard input."""
         if self._connection.transport != "local":
             return False
         if self._connection.become is not None and not self._connection.is_pipelining_enabled():
@@ -84,7 +84,7 @@ class OnController(ActionBase):
         return outcome
 
     def _run_python(self, module: str, given: bytes, interpreter: str) -> dict[str, Any]:
-        """With its output and exit status. By the server of this run where nothing is between this process and the module."""
+        """Run the module; returns its output and exit status. By this run's server if nothing is between this process and the module."""
         environment = self._compute_environment_string().strip()
         if self._connection.become is None and not environment:
             directory = constants.DEFAULT_LOCAL_TMP  # type: ignore[attr-defined]
@@ -92,7 +92,7 @@ class OnController(ActionBase):
             if ended is not None:
                 texts = {name: getattr(ended, name).decode(errors="replace") for name in ("stdout", "stderr")}
                 return {"rc": ended.status, **texts}
-        # -P: nothing is imported from the directory that a playbook lies in. -B: root leaves no file among those of a user.
+        # -P: import nothing from the directory of a playbook. -B: root writes no bytecode files among a user's files.
         options = ["-P"] if self._connection.become is None else ["-P", "-B"]
         command = [interpreter, *options, "-c", _START, str(_ROOT), module]
         line = f"{environment} {shlex.join(command)}".strip()
@@ -101,18 +101,18 @@ class OnController(ActionBase):
 
 
 def given_progress_log(arguments: Mapping[str, Any]) -> str:
-    """The option of a task, by either name; empty where it is omitted."""
+    """The task's option, by either name; "" if it is omitted."""
     return next((str(arguments[name]) for name in PROGRESS_LOG_NAMES if arguments.get(name)), "")
 
 
 def progress_log_path(arguments: Mapping[str, Any]) -> str:
-    """Where a module with these arguments writes its progress; empty where it has no such options."""
+    """The path to which a module with these arguments writes its progress; "" if it has no such options."""
     state_dir = arguments.get("state_dir")
     return given_progress_log(arguments) or (f"{state_dir}/events.jsonl" if state_dir else "")
 
 
 class OnControllerModule(OnController):
-    """The action of a module that needs nothing else."""
+    """The action of a module without special needs."""
 
     _supports_async = True
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The features that answer the production readiness questionnaire: their YAML documents in readiness_features/."""
+"""The features that answer the production readiness questionnaire, with their YAML documents in readiness_features/."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Host
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.document import parse_document
 
-# In the order of the report.
+# In report order.
 NAMES = (
     "kube_proxy",
     "service_proxy",
@@ -26,6 +26,6 @@ DIRECTORY = Path(__file__).resolve().parent / "readiness_features"
 
 
 def read_documents(host: Host) -> list[Any]:
-    """As `parse_features` takes them; None for a file that is missing or empty. UserError for one that is not YAML."""
+    """Documents for `parse_features`; None for a missing or empty file. UserError for a file that is not YAML."""
     texts = {name: (host.read(str(DIRECTORY / f"{name}.yml")) or b"").decode(errors="replace") for name in NAMES}
     return [parse_document(text, name=f"{name}.yml") for name, text in texts.items()]

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Progress of a module, shown while the module runs.
+"""Shows the progress of a module while it runs.
 
-Ansible hands over what a module returns when it has ended, and nothing before. So the file of events that the module
-writes is read again and again, on another machine over the task's own connection, and what is new goes to a sink here.
+Ansible returns the result of a module when it has ended, and nothing before. So the module's file of events is read again and
+again, on another machine over the task's own connection, and new events go to a sink here.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from dataclasses import replace
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import EventStream, Sink
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.bounded import open_file
 
-POLL_SECONDS = 1.0  # of another machine, for which each look is a command
+POLL_SECONDS = 1.0  # for another machine, where each look is a command
 POLL_HERE_SECONDS = 0.1
 _READ_MAX = 2**20
 
-# From a place in bytes on, what is in the file; empty where there is no file. It may raise whatever the connection raises.
+# From an offset in bytes to the file's content after it; empty without a file. May raise whatever the connection raises.
 Read = Callable[[int], bytes]
 
 
 def read_here(path: str) -> Read:
-    """Reads a file of this machine that this user or root wrote."""
+    """A reader of a file on this machine that this user or root wrote."""
 
     def read(offset: int) -> bytes:
         with contextlib.suppress(OSError), open_file(path, follow=False) as file:
@@ -51,17 +51,17 @@ def size_here(path: str) -> int:
 
 
 class Relay:
-    """The events that come into a file from `offset` on."""
+    """Passes on the events that are appended to a file after `offset`."""
 
     def __init__(self, read: Read, sink: Sink, *, offset: int, has_own_clock: bool = False) -> None:
         self._read = read
         self._sink = sink
         self._offset = offset
-        self._has_own_clock = has_own_clock  # then events get the time of this machine
+        self._has_own_clock = has_own_clock  # whether events get the time of this machine
         self._stream = EventStream()
 
     def catch_up(self) -> None:
-        """What is new goes to the sink."""
+        """Pass new events to the sink."""
         data = self._read(self._offset)
         self._offset += len(data)
         for event in self._stream.take(data):
@@ -70,8 +70,8 @@ class Relay:
 
 @contextlib.contextmanager
 def relayed(read: Read, sink: Sink) -> Iterator[None]:
-    """From another machine, while the block runs, and once more at its end; what was in the file before is left out."""
-    # What tells of the work never fails it: where the connection breaks here it breaks for the module, which says so.
+    """Pass on events from another machine while the block runs, and once more at its end, without those that the file had before."""
+    # Showing progress must never fail the work: if the connection breaks here, it breaks for the module, which reports it.
     relay = None
     with contextlib.suppress(Exception):
         relay = Relay(read, sink, offset=len(read(0)), has_own_clock=True)
@@ -81,7 +81,7 @@ def relayed(read: Read, sink: Sink) -> Iterator[None]:
 
 @contextlib.contextmanager
 def following(look: Callable[[], None], seconds: float) -> Iterator[None]:
-    """`look` is called again and again while the block runs, and once at its end."""
+    """Call `look` again and again while the block runs, and once at its end."""
     over = threading.Event()
     thread = threading.Thread(target=_follow, args=(look, over, seconds), name="ballast-relay", daemon=True)
     thread.start()

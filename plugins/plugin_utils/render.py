@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From events to the lines that a person reads. Pure: no clock, no file, no terminal.
+"""Turns events into lines for people. Pure: no clock, no file, no terminal.
 
      ✓ Build the images                       0.3 s   unchanged
      • Run the control plane
@@ -10,15 +10,15 @@
          ✓ control plane                         +2.9 s   Kubernetes 1.37.2
      ✓ Run the control plane                  3.6 s
 
-A task is a line, and the subjects of its events are indented below it where they are several. A subject is open from its first
-event until it is done or failed, or until its task ends:
+A task is a line; if its events have several subjects, these are indented below it. A subject is open from its first event until it
+is done or failed, or until its task ends:
 
     started, waiting, undone -> open      done, failed, finish() -> closed
 
-A task's time includes that of its subjects. Theirs add up: a subject that went on beside others has a +, and the seconds
-in which none of those above it was at work.
+A task's time includes that of its subjects. The subjects' times add up: a subject that ran beside others has a +, and the seconds in
+which no subject above it was at work.
 
-The open subjects share one line: on a terminal it is redrawn, elsewhere printed when nothing was for QUIET_SECONDS.
+The open subjects share one line: on a terminal it is redrawn; elsewhere it is printed after QUIET_SECONDS without output.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ OK, BAD, BUSY = "✓", "✗", "•"
 
 _SUBJECT_WIDTH = 36
 _INDENT = 4
-QUIET_SECONDS = 30.0  # a log in which nothing moves looks like one of something that hangs
+QUIET_SECONDS = 30.0  # a silent log looks like a hanging program
 _UNNOTICED_SECONDS = 0.05  # prints as 0.0
-_OF_LOGS = 10_000  # columns
+_OF_LOGS = 10_000  # columns of a line in a log
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Line:
     name: str
     seconds: float
     text: str = ""
-    is_added: bool = False  # the seconds are those that it took beyond the lines above
+    is_added: bool = False  # whether the seconds are those beyond the lines above
 
     def __str__(self) -> str:
         seconds = f"{'+' if self.is_added else ''}{max(self.seconds, 0):.1f}"
@@ -70,12 +70,12 @@ def _fit(text: str, room: int) -> str:
 
 
 def legible(text: str) -> str:
-    """What other machines said, without secrets and without what a terminal obeys."""
+    """Text from other machines, without secrets and terminal control characters."""
     return "\n".join(plain_text(line) for line in redact(text).splitlines())
 
 
 def message_text(message: object) -> str:
-    """What a playbook reports: a text or a list of lines as such, anything else as JSON."""
+    """A playbook's report: a text or a list of lines unchanged, anything else as JSON."""
     if isinstance(message, list) and all(isinstance(one, str) for one in message):
         message = "\n".join(message)
     return legible(message) if isinstance(message, str) else json.dumps(message, indent=2, default=str)
@@ -89,13 +89,13 @@ class _Open:
 
 
 class _Covered:
-    """The time that printed lines account for."""
+    """The time that the printed lines account for."""
 
     def __init__(self) -> None:
-        self._spans: list[tuple[float, float]] = []  # apart from each other, in their order
+        self._spans: list[tuple[float, float]] = []  # disjoint, in order
 
     def add(self, start: float, end: float) -> float:
-        """Seconds between both that no earlier span has."""
+        """Seconds between the two that no earlier span covers."""
         apart = [span for span in self._spans if span[1] < start or span[0] > end]
         touched = [span for span in self._spans if span not in apart]
         before = sum(min(span[1], end) - max(span[0], start) for span in touched)
@@ -110,10 +110,10 @@ class Renderer:
     def __init__(self) -> None:
         self._open: dict[tuple[str, str], _Open] = {}
         self._covered = _Covered()
-        self.subjects: set[tuple[str, str]] = set()  # that there has been an event of
+        self.subjects: set[tuple[str, str]] = set()  # subjects with at least one event
 
     def take(self, event: Event) -> list[Line]:
-        """Lines to print for good: of what ended, and of what was undone."""
+        """Lines to print permanently: of what has ended, and of what was undone."""
         key = (event.feature, event.subject)
         self.subjects.add(key)
         subject = self._open.get(key)
@@ -133,13 +133,13 @@ class Renderer:
         return []
 
     def at_work(self, *, now: float) -> list[Line]:
-        """The subject that was heard of last; none when none is open."""
+        """The subject with the latest event; empty when none is open."""
         return [
             Line(BUSY, name, now - subject.started, subject.text) for (_feature, name), subject in self._last_heard()
         ]
 
     def live(self, *, now: float, width: int) -> str:
-        """The same with the number of others, in so many columns; empty when none is open."""
+        """That subject and the number of others, within so many columns; empty when none is open."""
         room = width - 1  # a full last column would make the terminal wrap
         others = f"   ({len(self._open) - 1} more)" if len(self._open) > 1 and room > 2 * _SUBJECT_WIDTH else ""
         return "".join(_fit(str(line), room - len(others)) + others for line in self.at_work(now=now))
@@ -148,7 +148,7 @@ class Renderer:
         return sorted(self._open.items(), key=lambda entry: entry[1].heard)[-1:]
 
     def finish(self, *, ok: bool, now: float) -> list[Line]:
-        """Their task has ended, and with it all that is open."""
+        """Lines for all open subjects, as their task has ended."""
         mark = OK if ok else BAD
         lines = [
             self._ended(mark, name, subject.started, now, "" if ok else f"not finished: {subject.text}")
@@ -164,14 +164,14 @@ class Renderer:
 
 
 class TaskLines:
-    """A task over all its hosts: one line where it reported no subject or one, else its subjects below its name."""
+    """A task over all its hosts: one line if it has at most one subject, else its subjects below its name."""
 
     def __init__(self, name: str, *, started: float) -> None:
         self.name = name
         self.started = started  # Unix time
         self._renderer = Renderer()
-        self._held: list[Line] = []  # of the only subject so far
-        self._is_parent = False  # its name stands above its subjects
+        self._held: list[Line] = []  # lines of the only subject so far
+        self._is_parent = False  # whether its name is printed above its subjects
 
     @property
     def has_subjects(self) -> bool:
@@ -181,11 +181,11 @@ class TaskLines:
         return self._below(self._renderer.take(event))
 
     def live(self, *, now: float, width: int) -> str:
-        """What is at work now, in one line."""
+        """The present activity, in one line."""
         return self._renderer.live(now=now, width=width) or _fit(str(self._at_work(now)), width - 1)
 
     def due(self, *, now: float) -> list[str]:
-        """The same for a log, below what is printed already."""
+        """The present activity for a log, below the lines that are printed already."""
         if self._is_parent or len(self._renderer.subjects) > 1:
             at_work = self._renderer.live(now=now, width=_OF_LOGS) or str(self._at_work(now))
             return [*self._reveal(), f"{' ' * _INDENT}{at_work}"]
@@ -196,12 +196,12 @@ class TaskLines:
         return Line(BUSY, self.name, now - self.started, text)
 
     def finish(self, *, ok: bool, now: float) -> list[str]:
-        """Before `end`, and before a failure is shown: what is open has ended with it."""
+        """Called before `end`, and before a failure is shown: open subjects have ended with the task."""
         lines = self._below(self._renderer.finish(ok=ok, now=now))
         return lines if ok else [*lines, *self._reveal()]
 
     def end(self, *, now: float, text: str) -> str:
-        """The line of a task that succeeded. `text` is what it came to where its only subject says nothing."""
+        """The line of a task that succeeded. `text` is its result, shown if its only subject reports none."""
         said = self._held[-1].text if self._held else ""
         return str(Line(OK, self.name, now - self.started, said or text))
 
@@ -212,7 +212,7 @@ class TaskLines:
         return [*self._reveal(), *(line.indented for line in lines)]
 
     def _reveal(self) -> list[str]:
-        """The name, and what was held back, once it is known that there is more."""
+        """The name, and the lines held back, once it is known that there are more."""
         held, self._held = self._held, []
         head = (
             []

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a task shows while it runs, whatever the output of Ansible is.
+"""What a task shows while it runs, whichever callback Ansible uses.
 
-With the callback `progress`, events go into a file of this run of Ansible, which that callback reads: no other run writes there.
-With any other, the task prints its own lines to standard error, below the name that the callback printed.
+With the callback `progress`, events are written to a file of this run of Ansible, which that callback reads; no other run writes to it.
+With any other callback, the task prints its own lines to standard error, below the name that the callback printed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ansible_collections.ballast.kube.plugins.plugin_utils.relay import (
 )
 from ansible_collections.ballast.kube.plugins.plugin_utils.render import QUIET_SECONDS, Line, Renderer
 
-# The directory is of this run and of its user alone; Ansible makes it, and removes it at the end.
+# The directory belongs to this run and its user; Ansible makes it, and removes it at the end.
 RUN_EVENTS = os.path.join(constants.DEFAULT_LOCAL_TMP, "ballast-progress.jsonl")  # type: ignore[attr-defined]
 
 Outcome = dict[str, Any]
@@ -40,7 +40,7 @@ class _View(Protocol):
     def emit(self, event: Event) -> None: ...
 
     def look(self) -> None:
-        """Called again and again."""
+        """Called repeatedly."""
 
     def finish(self, *, ok: bool) -> None: ...
 
@@ -48,17 +48,17 @@ class _View(Protocol):
 class _ForCallback:
     def __init__(self) -> None:
         self._sink: Sink = NullSink()
-        with contextlib.suppress(HostError):  # what tells of the work never fails it
+        with contextlib.suppress(HostError):  # showing progress must never fail the work
             self._sink = FileSink(RUN_EVENTS)
 
     def emit(self, event: Event) -> None:
         self._sink.emit(event)
 
     def look(self) -> None:
-        """The callback has its own clock."""
+        """Nothing: the callback has its own clock."""
 
     def finish(self, *, ok: bool) -> None:
-        """It sees the end of the task."""
+        """Nothing: the callback sees the end of the task."""
 
 
 class _ForOthers:
@@ -84,7 +84,7 @@ class _ForOthers:
 
 
 def run_shown(path: str, run: Callable[[], Outcome]) -> Outcome:
-    """What `run` returns. While it runs, the events that it writes into the file are shown; without a path, none are."""
+    """The result of `run`. While it runs, the events that it writes into the file are shown; without a path, none are."""
     if not path:
         return run()
     view: _View = _ForCallback() if os.path.exists(RUN_EVENTS) else _ForOthers()

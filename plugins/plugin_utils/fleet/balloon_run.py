@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A run of the playbook balloons: what would happen, in which batches, and what became of each node. Pure.
+"""A run of the playbook balloons: the preview, the batches, and the outcome of each node. Pure.
 
-One execution of the module `balloon` sizes the nodes of a batch that one machine moves. Its task runs for a *leader*, the first node of them.
-Nodes that share a host are never in two batches: weights count on one another, and what some nodes give up is what others get.
+One execution of the module `balloon` sizes the nodes in a batch that are handled from one machine. Its task runs for a *leader*, the
+first of these nodes. Nodes that share a host are never in two batches: their weights depend on each other, and what some nodes give
+up is what others get.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _SIZED, _FAILED, _ILL = "sized", "failed", "failed after the change"
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes of one host that are sized together: `rows` as the module takes them, `hosts` in the inventory of those that change."""
+    """Nodes of one host that are sized together: `rows` are module options, `hosts` the inventory names of those that change."""
 
     machine: str
     hosts: tuple[str, ...]
@@ -33,8 +34,8 @@ class Group:
 
 
 def preview(request: Request, plans: Results) -> Report:
-    """`plans` are results of `balloon` in check mode, by machine. The facts are `changing`, hosts of nodes in order, `serial`, `leaders`, by host
-    `machine` and `nodes` as the module takes them, and `silent`, why a machine gave no answer."""
+    """`plans` are results of `balloon` in check mode, by machine. The facts are `changing`, hosts of nodes in order; `serial`; `leaders`,
+    by host the `machine`, and the module's option `nodes`; and `silent`, the reason why a machine gave no answer."""
     silent_machines = {machine: no_answer(row) for machine, row in plans.items() if row and no_answer(row)}
     machine_of: Mapping[str, str] = request.details["machine_of"]
     silent = {host: silent_machines[machine] for host, machine in machine_of.items() if machine in silent_machines}
@@ -62,7 +63,7 @@ def preview(request: Request, plans: Results) -> Report:
 
 
 def _steps(plans: Results) -> list[str]:
-    """Those of the cluster as they are, those of nodes with the nodes that have the same."""
+    """Steps of the cluster unchanged; steps of nodes grouped, each with the nodes that have it."""
     steps = [step for row in plans.values() if row for step in row.get("steps") or []]
     of_nodes = [step for step in steps if step.get("kind") in _OF_NODES]
     return [
@@ -75,7 +76,7 @@ def _steps(plans: Results) -> list[str]:
 
 
 def _groups(request: Request, plans: Results) -> list[Group]:
-    """Those with something to do, in the order of the hosts."""
+    """Groups with something to do, in the order of the hosts."""
     groups = [group for machine, row in plans.items() if row for group in _groups_of(request, machine, row)]
     places = {host: place for place, host in enumerate(request.in_order)}
     return sorted(groups, key=lambda group: min(places[host] for host in group.hosts))
@@ -85,15 +86,15 @@ def _groups_of(request: Request, machine: str, plan: Result) -> Iterator[Group]:
     details = request.details
     host_of = {details["name_of"][host]: host for host in details["nodes"] if details["machine_of"][host] == machine}
     behind = [row for row in plan.get("shared") or [] if row["behind"]]
-    # Objects of the cluster alone are to be changed: any nodes do.
+    # If only objects of the cluster are to be changed, any nodes will do.
     for row in behind or (plan.get("shared") or [])[: bool(plan.get("changed"))]:
         rows = tuple(each for each in details["rows"][machine] if each["name"] in row["nodes"])
         yield Group(machine, tuple(host_of[name] for name in row["behind"] or row["nodes"]), rows)
 
 
 def _batches(request: Request, groups: Sequence[Group]) -> list[list[Group]]:
-    """Of whole groups, each of at least as many nodes as `serial` has it. Those of the first are of one machine, whose execution makes what all
-    of them need in the cluster."""
+    """Batches of whole groups, each with at least the number of nodes in `serial`. Groups in the first batch are of one machine, whose
+    execution makes what all of them need in the cluster."""
     selected, left = len(request.details["nodes"]), sum(len(group.hosts) for group in groups)
     sizes = batch_sizes(request.serial, selected=selected, changing=left)
     batches: list[list[Group]] = []
@@ -117,7 +118,7 @@ def _leaders(batch: Sequence[Group]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class Sized:
-    """What tasks returned for the leaders: `balloon`, and `balloon_info` when the pause was over."""
+    """What tasks returned for the leaders: `balloon`, and `balloon_info` after the pause."""
 
     request: Request
     leaders: Mapping[str, Result]
@@ -125,7 +126,7 @@ class Sized:
     after: Results
 
     def result(self, host: str, of: Results) -> Optional[Result]:
-        """That of the leader that the node was sized with; of a leader that was not begun there is none."""
+        """The result of the leader with which the node was sized; None if that leader was not begun."""
         name, machine = self.request.details["name_of"][host], self.request.details["machine_of"][host]
         for leader, row in self.leaders.items():
             if row["machine"] == machine and any(each["name"] == name for each in row["nodes"]):
@@ -138,14 +139,14 @@ class Sized:
         return next((row for row in result.get("nodes") or [] if row["name"] == name), {})
 
     def reason(self, host: str) -> str:
-        """Why a node of a batch counts as failed; "" where it does not."""
+        """Why a node of a batch counts as failed; "" if it does not."""
         result = self.result(host, self.done)
         if result is None:
             return "the change was not started"
         row = self.row(host)
         if row.get("outcome", "done") != "done":
             return first_line(row.get("text") or row["outcome"])
-        # Another node of the execution failed, and this one has its row.
+        # Another node of the execution failed, while this one has a row.
         reason = no_answer(result)
         if reason and "outcome" not in row:
             return reason
@@ -163,7 +164,7 @@ class Sized:
 def outcome(
     request: Request, before: Result, sized: Sized, *, begun: frozenset[str], failed: frozenset[str], is_check: bool
 ) -> Report:
-    """A line for each node, the failed last. `before` are the facts of the preview; `begun` and `failed` are of the batches that were judged."""
+    """A line for each node, failed ones last. `before` has the facts of the preview; `begun` and `failed` are from the judged batches."""
 
     def row(host: str) -> tuple[str, str]:
         if host in before["silent"]:
@@ -185,7 +186,7 @@ def outcome(
 
 
 def _sizes_text(row: Result) -> str:
-    """Of a balloon, before and after."""
+    """Sizes of a balloon, before and after."""
     before, after = (row.get(name) for name in ("before", "after"))
     if not (before and after):
         return ""

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a playbook was given: variables and the inventory, as its checks read them."""
+"""The input of a playbook: variables and the inventory, in the form that its checks use."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 LOCALHOST = "localhost"
-Match = Callable[[str], list[str]]  # hosts of the inventory that a pattern matches, in its order
+Match = Callable[[str], list[str]]  # a pattern to the hosts of the inventory that it matches, in inventory order
 
 
 @dataclass(frozen=True)
 class Given:
-    """Variables of the playbook's own machine and of the hosts, as they were given; values are what Ansible made of them."""
+    """Variables of the playbook's controller and of the hosts, as the user gave them; values are evaluated by Ansible."""
 
     value: Callable[[str], Any]  # None where the variable is not given
-    host_value: Callable[[str, str], Any]  # host, variable
+    host_value: Callable[[str, str], Any]  # None if the variable is not set
     match: Match
-    group: Callable[[str], list[str]] = lambda name: []  # its hosts; empty where there is no such group
+    group: Callable[[str], list[str]] = lambda name: []  # hosts of the group; empty if there is no such group
     extra: Collection[str] = ()  # names of variables given with -e
     inventory: Callable[[Sequence[str]], Collection[str]] = lambda hosts: ()  # names of all variables of these hosts
     is_check: bool = False
@@ -31,7 +31,7 @@ class Given:
 
 
 def plain(value: Any) -> Any:
-    """Ansible's values, which are templated as they are read, as what JSON has."""
+    """Ansible's values, which are evaluated when they are read, as JSON data."""
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):

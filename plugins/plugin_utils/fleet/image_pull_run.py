@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A run of the playbook image_pull_proxy: what would happen, which hosts come next, and what became of each node. Pure.
+"""A run of the playbook image_pull_proxy: the preview, the hosts of the next stage, and the outcome of each node. Pure.
 
-Its plays are stages: the proxies of the machines, the kubelets of the nodes, and where proxies are removed the proxies last. An ordinary node
-is its own machine. Each stage has `changing`, its hosts in order, `serial`, the sizes of its batches, and `failed_before`.
+Its plays are stages: the proxies of the machines, then the kubelets of the nodes; for a removal, the proxies at the end. An ordinary node
+is its own machine. Each stage has `changing`, its hosts in order; `serial`, the sizes of its batches; and `failed_before`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _CHANGED, _FAILED, _ILL = "changed", "failed", "failed after the change"
 
 @dataclass(frozen=True)
 class Looks:
-    """What tasks returned before the first change: `image_pull_proxy_info` and `image_pull_proxy` in check mode by machine, `image_pulls` in
-    check mode by node."""
+    """What tasks returned before the first change: by machine, `image_pull_proxy_info` and `image_pull_proxy` in check mode; by node,
+    `image_pulls` in check mode."""
 
     found: Results
     proxies: Results
@@ -36,7 +36,7 @@ class Looks:
 
 
 def preview(request: Request, looks: Looks) -> Report:
-    """The facts are those of the first stage, `machines` and `nodes` that have to change, and `silent`, why a host gave no answer."""
+    """The facts are those of the first stage, `machines` and `nodes` to change, and `silent`, the reason why a host gave no answer."""
     details = request.details
     silent = dict(_silent(looks))
     nodes = [node for node in request.in_order if node in details["nodes"]]
@@ -118,7 +118,7 @@ def _stage(
 
 @dataclass(frozen=True)
 class Judged:
-    """Of the verdicts of a stage."""
+    """A summary of a stage's verdicts."""
 
     begun: frozenset[str]
     failed: frozenset[str]
@@ -135,7 +135,8 @@ def judged(stage: str, verdicts: Results) -> Judged:
 
 
 def kubelets_stage(request: Request, before: Result, verdicts: Results) -> Report:
-    """`before` are the facts of the preview. The facts are those of the stage, and `machines_done`, `machines_failed`, `stopped` of the first."""
+    """`before` has the facts of the preview. The facts are those of this stage, and `machines_done`, `machines_failed`, `stopped` of the
+    first stage."""
     found = judged(PROXIES, verdicts)
     waiting = set(before["changing"]) - (found.begun - found.failed)
     nodes = [node for node in before["nodes"] if request.details["machine_of"][node] not in waiting]
@@ -152,8 +153,8 @@ def kubelets_stage(request: Request, before: Result, verdicts: Results) -> Repor
 
 
 def removal_stage(request: Request, before: Result, kubelets: Result, verdicts: Results) -> Report:
-    """`kubelets` are the facts of the stage before: proxies go where no kubelet asks them any more. The facts are those of the stage, and of the
-    stage before `nodes_done`, `nodes_failed` and `stopped`."""
+    """`kubelets` has the facts of the previous stage: proxies are removed where no kubelet uses them any more. The facts are those of this
+    stage, and `nodes_done`, `nodes_failed` and `stopped` of the previous stage."""
     found = judged(KUBELETS, verdicts)
     done, details = found.begun - found.failed, request.details
     in_use = {details["machine_of"][node] for node in before["nodes"] if node not in done}
@@ -172,7 +173,7 @@ def removal_stage(request: Request, before: Result, kubelets: Result, verdicts: 
 
 
 def judge_proxy(request: Request, changed: Optional[Result], after: Optional[Result]) -> str:
-    """Why a machine of a batch counts as failed; "" where it does not."""
+    """Why a machine of a batch counts as failed; "" if it does not."""
     reason = no_answer(changed) if changed else "the change was not started"
     if reason or after is None or after.get("skipped") or request.details["state"] == ABSENT:
         return reason
@@ -181,11 +182,11 @@ def judge_proxy(request: Request, changed: Optional[Result], after: Optional[Res
 
 
 def judge_kubelet(changed: Optional[Result], after: Optional[Result]) -> str:
-    """The same of a node."""
+    """Why a node of a batch counts as failed; "" if it does not."""
     reason = no_answer(changed) if changed else "the change was not started"
     if reason or after is None or after.get("skipped"):
         return reason
-    # What could not be read is not known to be ill: the change itself has seen the kubelet healthy.
+    # Unreadable values do not count as a fault: the change itself has seen a healthy kubelet.
     stopped = after.get("kubelet", {}).get("running") is False
     reason = no_answer(after) or ("the kubelet is not running" if stopped else "")
     return reason and f"after the change: {reason}"
@@ -193,20 +194,20 @@ def judge_kubelet(changed: Optional[Result], after: Optional[Result]) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """Facts of the stages, and what tasks returned; `gone` is the verdict of the last stage."""
+    """Facts of the stages, and what tasks returned; `gone` is the summary of the last stage."""
 
     before: Result
     kubelets: Result
     removal: Result
     gone: Judged
-    looks: Results  # of nodes, before the first change
+    looks: Results  # results for nodes, before the first change
     proxy_results: Results
     kubelet_results: Results
     is_check: bool = False
 
 
 def outcome(request: Request, run: Run) -> Report:
-    """A line for each node, the failed last."""
+    """A line for each node, failed ones last."""
     rows = {
         node: _row(node, request.details["machine_of"][node], run)
         for node in request.details["nodes"]
@@ -216,7 +217,7 @@ def outcome(request: Request, run: Run) -> Report:
 
 
 def _row(node: str, machine: str, run: Run) -> tuple[str, str]:
-    """An outcome in a word or two, and the rest of the line: what failed first, what was not begun, what was changed."""
+    """An outcome in a word or two, and the rest of the line: what failed first, what was not begun, or what was changed."""
     silent: Mapping[str, str] = run.before["silent"]
     for host in (node, machine):
         if host in silent:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Variables of a host as its inventory has them, without those that Ansible itself sets. Pure."""
+"""Variables of a host as in its inventory, without those that Ansible itself sets. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 
 from ansible.template import is_trusted_as_template
 
-# Set by Ansible for each run (its documentation: special variables).
+# Set by Ansible for each run (see "special variables" in its documentation).
 _OF_ANSIBLE = {
     *("ansible_check_mode", "ansible_config_file", "ansible_diff_mode", "ansible_facts", "ansible_forks"),
     *("ansible_inventory_sources", "ansible_limit", "ansible_local", "ansible_playbook_python", "ansible_run_tags"),
     *("ansible_skip_tags", "ansible_verbosity", "ansible_version", "environment", "group_names", "groups", "hostvars"),
     *("inventory_dir", "inventory_file", "inventory_hostname", "inventory_hostname_short", "omit", "playbook_dir"),
 }
-# Set by the playbook that begins the run, and by a worker.
+# Set by the playbook that starts the run, and by a worker.
 _OF_PLAYBOOKS = {"fleet_request", "fleet_slice"}
 _TEMPLATES = ("{{", "{%", "{#", "#jinja2:")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -62,13 +62,13 @@ def _named_in(value: Any) -> Iterator[str]:
 
 
 def _is_fact(name: str, value: Any, facts: Mapping[str, Any]) -> bool:
-    """Of a cache of facts. A connection variable has its value from the inventory, whatever a fact of that name says."""
+    """Whether the variable is a cached fact. One that differs from the fact of its name is from the inventory, as connection variables are."""
     fact = name.removeprefix("ansible_")
     return name.startswith("ansible_") and fact in facts and bool(facts[fact] == value)
 
 
 def _as_json(value: Any) -> Any:
-    """A text of a vault is decrypted here: it is in the Secret of the run."""
+    """Vaulted text is decrypted here, as it is put into the Secret of the run."""
     if isinstance(value, Mapping):
         return {str(key): _as_json(part) for key, part in value.items()}
     if isinstance(value, (list, tuple, set)):
@@ -77,5 +77,5 @@ def _as_json(value: Any) -> Any:
         return value
     text = str(value)
     if any(sign in text for sign in _TEMPLATES) and not is_trusted_as_template(value):
-        return {"__ansible_unsafe": text}  # as Ansible's JSON has it
+        return {"__ansible_unsafe": text}  # the form in Ansible's JSON
     return text

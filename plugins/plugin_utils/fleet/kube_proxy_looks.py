@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a look at the kube-proxy of many nodes found: problems, and what other modes left. Pure."""
+"""The results of reading the kube-proxy of many nodes: problems, and stale rules of other modes. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .node_list import count_nodes, grouped
 from .report import Report, Result, Results, confirmation, no_answer
 from .request import Request
 
-_COUNT = re.compile(r" \([0-9]+\)$")  # of chains that each Service has: another number on each node
+_COUNT = re.compile(r" \([0-9]+\)$")  # number of chains per Service, which differs between nodes
 
 
 def audit(looks: Results) -> Report:
@@ -51,7 +51,7 @@ def _faults(look: Result) -> Iterator[str]:
 
 
 def cleanup(request: Request, found: Results) -> Report:
-    """`found` are results of `kube_proxy_cleanup` in check mode. The fact `changing` is what is to be cleaned."""
+    """`found` are results of `kube_proxy_cleanup` in check mode. The fact `changing` names the hosts to clean."""
     silent = {host: no_answer(result) for host, result in found.items() if result is not None and no_answer(result)}
     answers = {host: result for host, result in found.items() if result is not None and host not in silent}
     dirty = [host for host, result in answers.items() if result.get("changed")]
@@ -77,7 +77,7 @@ def cleanup(request: Request, found: Results) -> Report:
 
 
 def _connection_lines(answers: Mapping[str, Result]) -> Iterator[str]:
-    """Open connections through ipvs, of all nodes together."""
+    """Open connections through ipvs, summed over all nodes."""
     for fate, word in (("cut", "would be cut"), ("kept", "go on")):
         counts = {host: int((result.get("connections") or {}).get(fate) or 0) for host, result in answers.items()}
         hosts = [host for host, count in counts.items() if count]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a change of kube-proxy's mode would do to a fleet: lines for a person, batches for the run, a plan for a program."""
+"""What a change of kube-proxy's mode would do to a fleet: lines for people, batches for the run, a plan for programs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .report import Report, Result, Results, confirmation, no_answer
 from .request import Request, batch_sizes
 from .run import batch_lines, silence_refusal
 
-_FOUND = 3  # different things found that a finding's lines name
+_FOUND = 3  # different `found` texts that the lines of a finding show
 PLAN_VERSION = 1
 
 
 def preview(request: Request, looks: Results, *, configured: Collection[str] = ()) -> Report:
-    """`looks` are results of `kube_proxy_info`; `configured` are hosts whose configuration changes beside the mode. The facts are
+    """`looks` are results of `kube_proxy_info`; `configured` are hosts whose configuration changes besides the mode. The facts are
     `changing`, `serial`, `from_modes`, `to_modes` and `plan`."""
     answers = {host: look for host, look in looks.items() if look is not None and not no_answer(look)}
     silent = {host: no_answer(look) for host, look in looks.items() if look is not None and no_answer(look)}
@@ -58,23 +58,23 @@ _OF_A_FORMER_MODE = "preflight-ipvs-deprecated"
 
 
 def target_mode(request: Request, look: Result) -> str:
-    """The mode that the node is to have: what the request names, or what its record has from before."""
+    """The mode that the node should have: the requested one, or the previous one in its record."""
     return request.mode or str(look.get("previous_mode") or look["mode"] or "")
 
 
 def way_back(
     changing: Sequence[str], looks: Results, *, daemonsets: Sequence[Result], from_modes: Sequence[str]
 ) -> Report:
-    """How nodes go back. `daemonsets` are results of `kube_proxy_daemonset`, one for each mode that is gone back to, its `item`; those with a
-    `canary` have a DaemonSet of their own for that mode. The facts are `nodes`, options of `kube_proxy_change` by host, and `daemonsets`,
-    options of `kube_proxy_daemonset` for when all nodes have gone back."""
+    """How nodes are rolled back. `daemonsets` are results of `kube_proxy_daemonset`, one for each mode to return to, its `item`; those
+    with a `canary` have their own DaemonSet for that mode. The facts are `nodes`, options of `kube_proxy_change` by host, and
+    `daemonsets`, options of `kube_proxy_daemonset` for when all nodes are rolled back."""
     own = [str(row["item"]) for row in daemonsets if row.get("canary") or (row.get("changed") and "canary" not in row)]
 
     def options(host: str) -> dict[str, Any]:
         mode = str((looks[host] or {})["previous_mode"])
         if mode not in own:
             return {"state": "previous"}
-        # The record is of the time when the original DaemonSet had that mode. The node goes back to what it was.
+        # The record is from a time when the original DaemonSet had that mode. The node returns to its former mode explicitly.
         return {"state": "present", "mode": mode, "acknowledge": [_OF_A_FORMER_MODE]}
 
     last = [{"mode": mode, "state": "final"} for mode in own]
@@ -86,7 +86,7 @@ def _is_done(request: Request, host: str, answers: Mapping[str, Result], configu
     look = answers[host]
     if look["mode"] != target_mode(request, look):
         return False
-    # A rollback changes nothing where no change is recorded.
+    # A rollback changes nothing if no change is recorded.
     return not request.mode or (
         bool(look["in_order"]) and not look["armed"] and not look["bridged"] and host not in configured
     )
@@ -113,7 +113,7 @@ def _left_out(request: Request, looks: Results) -> list[str]:
 
 
 def _findings(answers: Mapping[str, Result], changing: Sequence[str]) -> list[dict[str, Any]]:
-    """One for each check and text, with the nodes that have it; those that block the change first."""
+    """One row for each check and text, with the nodes that have it; blockers first."""
     groups: dict[tuple[str, str, bool], dict[str, Any]] = {}
     for host in changing:
         for row in answers[host].get("preflight") or []:
@@ -157,7 +157,7 @@ def _refusal(request: Request, findings: Sequence[Mapping[str, Any]], silent: Ma
 
 
 def _missing_kubeconfig(request: Request, in_pods: Sequence[str]) -> str:
-    """Where a node's deployment is found on the node, which was after the request was checked."""
+    """The error for a missing kubeconfig; "" if none is missing. The check of the request comes too early: only nodes show who runs kube-proxy."""
     if request.admin_kubeconfig or not in_pods:
         return ""
     return (

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a batch of a change of kube-proxy came to, and what became of each node. Pure."""
+"""The verdict on a batch of a kube-proxy change, and the outcome of each node. Pure."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def judge_batch(
     answer: Optional[Result] = None,
     elsewhere: Sequence[str] = (),
 ) -> Report:
-    """`changed` are results of `kube_proxy_change`, `after` those of `kube_proxy_info` when the pause was over; the others, and the facts, as of
-    `judge`."""
+    """`changed` are results of `kube_proxy_change`, `after` those of `kube_proxy_info` after the pause; other parameters, and the facts, as
+    in `judge`."""
     moved = [host for host in batch if _is_moved(changed.get(host))]
     return judge(
         request,
         batch,
         {host: _reason(changed.get(host), after.get(host)) for host in batch},
-        # A rollback that fails is no reason to go forward again.
+        # A failed rollback is no reason to go forward again.
         goes_back=moved if request.mode else [],
         failed_before=failed_before,
         command=command,
@@ -48,7 +48,7 @@ def _is_moved(changed: Optional[Result]) -> bool:
 
 
 def _reason(changed: Optional[Result], after: Optional[Result]) -> str:
-    """Why a node of the batch counts as failed; "" where it does not."""
+    """Why a node of the batch counts as failed; "" if it does not."""
     if changed is None:
         return "the change was not started"
     reason = no_answer(changed)
@@ -66,7 +66,7 @@ def _reason(changed: Optional[Result], after: Optional[Result]) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """What tasks returned, by host: `looks` before the first change, `changed` and `back` of the batches."""
+    """What tasks returned, by host: `looks` before the first change, `changed` and `back` in the batches."""
 
     looks: Results
     silent: Mapping[str, str]  # hosts that gave no answer before the first change, and why
@@ -74,13 +74,13 @@ class Run:
     changed: Results
     back: Results
     failed: Sequence[str]  # hosts that failed in their batch
-    cleaned: Results = field(default_factory=dict)  # of removing what the former mode left
-    now: str = ""  # UTC, as modules print times
+    cleaned: Results = field(default_factory=dict)  # results of removing stale rules of the former mode
+    now: str = ""  # UTC, in the form that modules print
 
 
 def outcome(request: Request, run: Run) -> Report:
-    """A line for each node, the failed last. The fact `draining` says which connections through ipvs the start of another kube-proxy would
-    cut; empty where there are none, and after a rollback."""
+    """A line for each node, failed ones last. The fact `draining` says which connections through ipvs a restart of kube-proxy would cut;
+    empty if there are none, and after a rollback."""
     rows = {host: _row(host, run) for host in request.hosts if run.looks.get(host) is not None}
     report = report_nodes(rows, ("confirmed", UNCHANGED, CHECKED))
     return replace(report, facts={**report.facts, "draining": _draining_lines(request, run, list(rows))})
@@ -99,7 +99,7 @@ def _draining_lines(request: Request, run: Run, hosts: Sequence[str]) -> list[st
 
 
 def _open_connections(host: str, run: Run) -> int:
-    """Connections through ipvs that the clean-up of this run has kept, else those at the first look whose deadline is not over."""
+    """Connections through ipvs that this run's clean-up has kept, else those of the first look whose deadline is not over."""
     cleaned = run.cleaned.get(host)
     if cleaned is not None and not cleaned.get("skipped"):
         return int((cleaned.get("connections") or {}).get("kept") or 0)
@@ -128,6 +128,6 @@ def _row(host: str, run: Run) -> tuple[str, str]:
         return "not cleaned up", f": {leftover}"
     if not result.get("changed"):
         return UNCHANGED, f"  {look.get('mode')}"
-    if result.get("outcome") == UNCHANGED:  # as check mode has it
+    if result.get("outcome") == UNCHANGED:  # as in check mode
         return CHECKED, ""
     return str(result["outcome"]), f"  {look.get('mode') or 'not running'} -> {result['mode']}{times(result)}"

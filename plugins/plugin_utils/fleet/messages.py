@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every error that a playbook of this collection gives for its variables."""
+"""Every input error of this collection's playbooks."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Names of many nodes in few words, and the same line about many nodes as one line."""
+"""Formats the names of many nodes in few words, and equal lines about many nodes as one line."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 # The last number of the first label: n1.example.com, ip-10-0-1-23.internal.
 _NUMBERED = re.compile(r"([^.]*?)([0-9]+)([^.0-9]*(?:\..*)?)", re.ASCII)
-_SHOWN = 8  # names and ranges of one line
+_SHOWN = 8  # names and ranges in one line
 
 
 def fold(names: Sequence[str], *, limit: int = _SHOWN) -> str:
-    """`n1, n2, n3, web` as "n[1-3], web"; what is beyond `limit` parts is counted."""
+    """`n1, n2, n3, web` as "n[1-3], web"; names beyond `limit` parts are only counted."""
     parts = _folded(names)
     shown = parts[:limit]
     left_out = sum(count for _text, count in parts[limit:])
@@ -29,7 +29,7 @@ def count_nodes(names: Sequence[str]) -> str:
 
 
 def group_lines(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Line to names, from pairs of a name and a line, in the order in which the lines first came."""
+    """Names by line, from pairs of a name and a line, in the order in which the lines first occur."""
     groups: dict[str, list[str]] = {}
     for name, line in rows:
         groups.setdefault(line, []).append(name)
@@ -37,13 +37,13 @@ def group_lines(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def grouped(rows: Iterable[tuple[str, str]]) -> list[str]:
-    """`LINE: 3 nodes (n[1-3])`, one for each different line, those of most nodes first."""
+    """`LINE: 3 nodes (n[1-3])` for each different line, those with most nodes first."""
     groups = group_lines(rows)
     return [f"{line}: {count_nodes(names)}" for line, names in sorted(groups.items(), key=lambda group: -len(group[1]))]
 
 
 def _folded(names: Sequence[str]) -> list[tuple[str, int]]:
-    """Texts, each with the number of names in it, in the order of the first name of each."""
+    """Texts, each with the number of its names, in the order of the first name of each."""
     families: dict[tuple[str, str, int], list[int]] = {}
     order: dict[tuple[str, str, int], str] = {}
     for name in names:
@@ -53,7 +53,7 @@ def _folded(names: Sequence[str]) -> list[tuple[str, int]]:
             families.setdefault(key, []).append(0)
         else:
             before, digits, after = match.groups()
-            # Numbers with leading zeros are of one family by their width; others are of any width.
+            # Numbers with leading zeros form a family by their width; others form one whatever their width.
             width = len(digits) if digits.startswith("0") or _is_padded(families, before, after, len(digits)) else 0
             key = (before, after, width)
             families.setdefault(key, []).append(int(digits))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which machines the nodes of a request are on, for the pull proxy and balloons: in a lab several kubelets share a machine."""
+"""The machines of a request's nodes, for the pull proxy and balloons: in a lab several kubelets share a machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _state(prefix: str, given: Given, problems: list[BallastError]) -> str:
 
 
 def _machines_of_nodes(given: Given) -> dict[str, str]:
-    """Of each node instance of the inventory, the machine that carries it."""
+    """The machine of each node instance in the inventory."""
     carried = {host: given.host_value(host, "ballast_host") for host in given.match("all")}
     return {host: str(machine) for host, machine in carried.items() if machine}
 
@@ -38,7 +38,7 @@ def _machines_of_nodes(given: Given) -> dict[str, str]:
 def _nodes(
     prefix: str, given: Given, hosts: Sequence[str], carried: Mapping[str, str], problems: list[BallastError]
 ) -> list[str]:
-    """The selected hosts without machines that carry instances, and without that of a lab's control plane: no nodes themselves."""
+    """The selected hosts without machines that carry instances or a lab's control plane, which are no nodes themselves."""
     carriers = {*carried.values(), *given.group("ballast_control_plane")}
     nodes = [host for host in hosts if host not in carriers]
     if not nodes:
@@ -47,7 +47,7 @@ def _nodes(
 
 
 def image_pull_proxy(given: Given, hosts: Sequence[str], problems: list[BallastError]) -> dict[str, Any]:
-    """`state`, `limit`, `nodes`, `machines`, where their pull proxies run, and `machine_of`, by node."""
+    """`state`; `limit`; `nodes`; `machines`, on which their pull proxies run; and `machine_of`, by node."""
     state, limit = _state("image_pull_proxy", given, problems), given.value("image_pull_proxy_max_in_flight")
     if state == PRESENT and limit is None:
         why = "the maximum number of pulls in flight on a host"
@@ -64,7 +64,7 @@ def image_pull_proxy(given: Given, hosts: Sequence[str], problems: list[BallastE
 
 
 def balloons(given: Given, hosts: Sequence[str], problems: list[BallastError]) -> dict[str, Any]:
-    """`state`, `nodes`, `machines`, from which they are moved, and `rows`, by machine, as the module `balloon` takes them; by node
+    """`state`; `nodes`; `machines`, from which they are sized; `rows`, by machine, in the form of the module `balloon`; by node
     `machine_of` and `name_of`, its name in the cluster."""
     state = _state("balloons", given, problems)
     if given.is_true(LOCALHOST, "balloons_slices") and given.is_true(LOCALHOST, "balloons_vm"):
@@ -77,7 +77,7 @@ def balloons(given: Given, hosts: Sequence[str], problems: list[BallastError]) -
     rows: dict[str, list[dict[str, Any]]] = {}
     machine_of, name_of = dict[str, str](), dict[str, str]()
     for node in nodes:
-        # A slice is moved on the machine that has it; all other sizes from here, in one execution.
+        # A slice is changed on its own machine; all other sizes from the controller, in one execution.
         default = carried.get(node, node) if given.is_true(node, "balloons_slices") else LOCALHOST
         machine = str(given.host_value(node, "balloons_machine") or default)
         row = _balloon(given, node, state)

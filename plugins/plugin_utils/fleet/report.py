@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a play says to its operator, from what modules returned on all hosts. Pure."""
+"""What a play reports to its operator, from what modules returned on all hosts. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, Optional
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import shorten
 
-Result = Mapping[str, Any]  # as `register` keeps it
+Result = Mapping[str, Any]  # in the form of `register`
 Results = Mapping[str, Optional[Result]]  # by host; None where the task did not run
 
 
 @dataclass(frozen=True)
 class Report:
     lines: tuple[str, ...]
-    failure: str = ""  # what the run ends with, for a line of its own; "" where it goes on
+    failure: str = ""  # the text with which the run ends, on a line of its own; "" if it continues
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def as_result(self) -> dict[str, Any]:
@@ -27,14 +27,14 @@ class Report:
 
 
 def no_answer(result: Result) -> str:
-    """Why a host gave no result; "" where it gave one."""
+    """Why a host gave no result; "" if it gave one."""
     if not (result.get("failed") or result.get("unreachable")):
         return ""
     return first_line(result.get("msg") or "no reason given")
 
 
 def first_line(text: object) -> str:
-    """Of a message; what was found and what to do follow on lines of their own."""
+    """The first line of a message; what was found and what to do are on further lines."""
     return shorten(next(iter(str(text).strip().splitlines()), ""))
 
 

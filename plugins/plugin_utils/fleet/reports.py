@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The reports of the playbooks, by name, each with the variables that it reads."""
+"""The playbooks' reports by name, each with the variables that it reads."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .run import judge
 
 @dataclass(frozen=True)
 class Facts:
-    """What the action gives a report: registered results of hosts, and variables of the task."""
+    """What the action passes to a report: registered results of hosts, and variables of the task."""
 
     request: Request
-    results: Callable[[str], Results]  # by variable, of all hosts of the request and all machines that it names
-    value: Callable[[str], Any]  # what was registered for the host that the task runs for; None where nothing was
+    results: Callable[[str], Results]  # by variable; of all hosts of the request and all machines that it names
+    value: Callable[[str], Any]  # registered for the task's host; None if nothing was
     local: Callable[[str], Any]  # the same for localhost
     batch: Sequence[str] = ()
     is_check: bool = False
@@ -32,7 +32,7 @@ class Facts:
 
     @property
     def gate(self) -> dict[str, Any]:
-        """For `judge`, besides the nodes: results of the operator's gate after the batch at work, and what failed in other slices."""
+        """Further arguments of `judge`: results of the operator's gate after the present batch, and failures in other slices."""
         return {
             "command": self.value("fleet_gate_ran"),
             "answer": self.value("fleet_gate_answer"),
@@ -83,7 +83,7 @@ def _way_back(facts: Facts) -> Report:
 
 
 def _failed(facts: Facts) -> list[str]:
-    """Hosts that failed in batches that were judged."""
+    """Hosts that failed in judged batches."""
     verdicts = facts.results("fleet_verdict")
     return [host for host, verdict in verdicts.items() if verdict and host in verdict["failed_hosts"]]
 
@@ -99,7 +99,8 @@ def _image_pull_looks(facts: Facts) -> image_pull_run.Looks:
 def _judge_stage(
     facts: Facts, stage: str, reason: Callable[[Optional[Result], Optional[Result]], str], changed: str, after: str
 ) -> Report:
-    """Of the pull proxy. `changed` and `after` are the variables of what a host returned for the change, and when the pause was over."""
+    """Verdict on a stage of the pull proxy. `changed` and `after` are the variables with a host's results of the change, and after the
+    pause."""
     results, looks = facts.results(changed), facts.results(after)
     earlier = [
         *facts.local(stage)["failed_before"],
@@ -159,7 +160,7 @@ def _balloons_batch(facts: Facts) -> Report:
 
 
 def _balloons_outcome(facts: Facts) -> Report:
-    """The fact `machines` are those of which all nodes were sized, for the reconciler."""
+    """The fact `machines` names those whose nodes were all sized, for the reconciler."""
     before, verdicts = facts.local("balloons_preview"), [row for row in facts.results("fleet_verdict").values() if row]
     report = balloon_run.outcome(
         facts.request,

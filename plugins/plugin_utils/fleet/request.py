@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a playbook was asked to do to which nodes, from its variables; every problem of them at once."""
+"""What a playbook is to do to which nodes, from its variables; all problems are raised together."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ DEFAULT_SERIAL = (1, 5, "10%")
 @dataclass(frozen=True)
 class Playbook:
     prefix: str  # of its variables
-    prefixes: tuple[str, ...] = ()  # of all that it reads
+    prefixes: tuple[str, ...] = ()  # prefixes of all variables that it reads
     has_batches: bool = False
-    confirms: bool = True  # whether it changes nothing without PREFIX_confirm
+    confirms: bool = True  # whether it needs PREFIX_confirm before it changes anything
     is_fleet: bool = True
 
     @property
@@ -59,7 +59,7 @@ PLAYBOOKS = {
 
 @dataclass(frozen=True)
 class Request:
-    """What a fleet playbook was asked, checked. `acts` is whether it may go beyond a preview."""
+    """The checked request of a fleet playbook. `acts` is whether it may go beyond a preview."""
 
     playbook: str
     hosts: tuple[str, ...]
@@ -68,10 +68,10 @@ class Request:
     serial: tuple[Union[int, str], ...] = DEFAULT_SERIAL
     max_fail: int = 0  # nodes of the whole run
     mode: str = ""
-    admin_kubeconfig: str = ""  # "" where no DaemonSet runs kube-proxy
+    admin_kubeconfig: str = ""  # "" if no DaemonSet runs kube-proxy
     plan_file: str = ""
     gate: Mapping[str, Any] = field(default_factory=dict)
-    details: Mapping[str, Any] = field(default_factory=dict)  # of the pull proxy and balloons: placement.py
+    details: Mapping[str, Any] = field(default_factory=dict)  # for the pull proxy and balloons: see placement.py
 
     @property
     def prefix(self) -> str:
@@ -83,7 +83,7 @@ class Request:
         return [*self.canaries, *(host for host in self.hosts if host not in self.canaries)]
 
     def as_result(self) -> dict[str, Any]:
-        """For `register`. `acting` has the nodes and machines of `details`, where the run may go beyond a preview."""
+        """For `register`. `acting` has the nodes and machines of `details`, if the run may go beyond a preview."""
         acting = {name: self.details[name] for name in ("nodes", "machines") if self.acts and name in self.details}
         values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
         return {**values, "acting": acting}
@@ -96,7 +96,7 @@ class Request:
 
 
 def read_request(name: str, given: Given, known: Sequence[str]) -> Request:
-    """`known` are the names of all variables that the playbook has. Raises every problem at once."""
+    """`known` are the names of all variables of the playbook. Raises every problem at once."""
     playbook = PLAYBOOKS[name]
     problems: list[BallastError] = []
     hosts = _selection(f"{playbook.prefix}_hosts", given, problems) if playbook.is_fleet else []
@@ -167,7 +167,7 @@ def _unknown(named: str, given: Given) -> list[str]:
 
 def _batches(prefix: str, given: Given, hosts: Sequence[str], problems: list[BallastError]) -> dict[str, Any]:
     serial = given.value(f"{prefix}_serial")
-    # A question of a survey that was not answered is "".
+    # An unanswered question of a survey is "".
     sizes = list(DEFAULT_SERIAL if serial in (None, "") else serial if isinstance(serial, (list, tuple)) else [serial])
     for size in sizes:
         amount = parse_amount(size)
@@ -246,7 +246,7 @@ def _path(value: Any) -> str:
 
 
 def _first(name: str, given: Given, hosts: Sequence[str]) -> str:
-    """A variable that is the same for all: of this machine, else of the first host that has it."""
+    """A variable that is the same for all: the controller's, else that of the first host that has it."""
     values = (given.host_value(host, name) for host in hosts)
     return str(given.value(name) or next((value for value in values if value), ""))
 
@@ -335,8 +335,8 @@ def parse_amount(value: Any) -> Optional[Amount]:
 
 
 def batch_sizes(serial: Sequence[Union[int, str]], *, selected: int, changing: int) -> list[int]:
-    """Sizes of the batches of `changing` nodes. A share is one of all selected nodes, so that a run that goes on where another stopped
-    has batches of the same sizes; the last size repeats."""
+    """Sizes of the batches of `changing` nodes. A share refers to all selected nodes, so that a run that continues a stopped one has
+    batches of the same sizes; the last size repeats."""
     sizes: list[int] = []
     left = changing
     while left > 0:

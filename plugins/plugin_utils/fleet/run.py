@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Of every playbook that changes nodes in batches: whether its run goes on after a batch, and what became of each node. Pure."""
+"""For every playbook that changes nodes in batches: whether its run continues after a batch, and the outcome of each node. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_ANSWER, NOT_BEGUN, UNCHANGED = "no answer", "not begun", "unchanged"
 
 
 def silence_refusal(request: Request, silent: Mapping[str, str]) -> str:
-    """Why a run must not begin where hosts gave no answer; "" where it may."""
+    """Why a run must not begin when hosts gave no answer; "" if it may."""
     if len(silent) <= request.max_fail:
         return ""
     prefix = request.prefix
@@ -38,7 +38,7 @@ def batch_lines(request: Request, sizes: Sequence[int], what: str = "batches") -
 
 
 def _sizes_text(sizes: Sequence[int]) -> str:
-    """`1, 5, 50 (9 times), 44`."""
+    """The sizes as text: `1, 5, 50 (9 times), 44`."""
     runs: list[list[int]] = []
     for size in sizes:
         if runs and runs[-1][0] == size:
@@ -59,9 +59,9 @@ def judge(
     answer: Optional[Result] = None,
     elsewhere: Collection[str] = (),
 ) -> Report:
-    """`reasons` are why nodes of the batch count as failed, "" for the others; `goes_back` are those to take back where the run ends here;
-    `command` and `answer` are results of the operator's gate; `elsewhere` are nodes that failed in other slices of a fleet run. The facts are
-    `batch`, `stop`, `take_back`, `kept` (neither failed nor taken back), `failed_hosts`, `failed_so_far` (with earlier batches), and
+    """`reasons` say why nodes of the batch count as failed, "" for the others; `goes_back` are nodes to roll back if the run ends here;
+    `command` and `answer` are results of the operator's gate; `elsewhere` are nodes that failed in other slices of a fleet run. The facts
+    are `batch`, `stop`, `take_back`, `kept` (neither failed nor rolled back), `failed_hosts`, `failed_so_far` (with earlier batches), and
     `gate_problems`."""
     failed = [host for host in batch if reasons[host]]
     gate = [*_command_problem(request, command), *_query_problem(request, answer)]
@@ -114,13 +114,13 @@ def _query_problem(request: Request, answer: Optional[Result]) -> list[str]:
     values = query_values(body)
     if not values:
         return [f"{name} returned no value"]
-    # A value that is no number is above no threshold and below none.
+    # NaN is neither above nor below a threshold, and must count as a problem.
     above = [value for value in values if not value <= threshold]
     return [f"{name} gave {max(above):g}, above {threshold:g}"] if above else []
 
 
 def query_values(body: Mapping[str, Any]) -> list[float]:
-    """Of Prometheus' answer to an instant query: a scalar, or the samples of a vector. Empty for any other answer."""
+    """The values in Prometheus' answer to an instant query: a scalar, or the samples of a vector. Empty for any other answer."""
     data = body.get("data")
     if not isinstance(data, Mapping):
         return []
@@ -133,8 +133,8 @@ def query_values(body: Mapping[str, Any]) -> list[float]:
 
 
 def report_nodes(rows: Mapping[str, tuple[str, str]], good: Collection[str]) -> Report:
-    """A line for each node, the failed last. `rows` have by node its outcome in a word or two, and the rest of its line; `good` are the
-    outcomes with which a node is done. The facts are `rows` and `not_done`."""
+    """A line for each node, failed ones last. `rows` have, by node, its outcome in a word or two and the rest of its line; `good` are the
+    outcomes of finished nodes. The facts are `rows` and `not_done`."""
     done = {host: row for host, row in rows.items() if row[0] in good}
     others = {host: row for host, row in rows.items() if row[0] not in good}
     width = max(map(len, rows), default=0)
@@ -147,7 +147,7 @@ def report_nodes(rows: Mapping[str, tuple[str, str]], good: Collection[str]) -> 
 
 
 def times(result: Result) -> str:
-    """When the node was begun, and for how long. Modules of one stage after the other have `seconds` by stage, and no beginning."""
+    """When the node was begun, and how long it took. Modules that work in stages have `seconds` by stage, and no beginning."""
     spent = result.get("seconds")
     if spent is None:
         return ""

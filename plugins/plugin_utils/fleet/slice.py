@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A playbook as one slice of a fleet run: the variable `fleet_slice`, which its worker sets, says which."""
+"""A playbook that runs as one slice of a fleet run: the variable `fleet_slice`, which its worker sets, says which slice."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .reports import Facts
 
 
 def slice_boundary(variables: Mapping[str, Any]) -> Boundary:
-    """By the ServiceAccount of the worker's pod."""
+    """The boundary, with access by the ServiceAccount of the worker's pod."""
     host, slice_variables = LocalHost(), variables["fleet_slice"]
     texts = {name: str(slice_variables[name]) for name in ("namespace", "record", "name", "holder", "stop_file")}
     return Boundary(host, connect(host, ""), Place(**texts))
 
 
 def with_other_slices(boundary: Boundary, facts: Facts, compose: Callable[[Facts], Report]) -> Report:
-    """The verdict on a batch by the failures of all slices. Those of this one are recorded first, so that no other begins a batch that they
-    forbid; what is done is recorded last, when it is known that it stays. A worker that has lost its slice takes nothing back: the next one
-    has looked at these nodes, and its report is about what it saw."""
+    """The verdict on a batch, including failures of all slices. Failures of this slice are recorded first, so that no other slice begins a
+    batch that they forbid; finished nodes are recorded last, when it is known that they stay. A worker that has lost its slice rolls
+    nothing back: the next one has read these nodes, and its report describes what it saw."""
     own = compose(facts).facts
     answer = boundary.count(failed=own["failed_so_far"], batches=1)
     report = compose(replace(facts, elsewhere=answer.elsewhere))

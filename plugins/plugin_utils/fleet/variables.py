@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The variables of this collection's playbooks, and which of those that were given no playbook knows.
+"""The variables of this collection's playbooks, and which given variables no playbook knows.
 
-Nothing checks the name of an Ansible variable: a misspelt one has no effect. Names of a prefix come from the options of modules and
+Ansible does not check names of variables: a misspelt one has no effect. The names with a prefix come from the options of modules and
 roles, from files of variables, and from variables.yml, which has those of the playbooks themselves.
 """
 
@@ -25,22 +25,22 @@ from .messages import MESSAGES
 
 ROOT = Path(__file__).resolve().parents[3]
 OWN = "plugins/plugin_utils/fleet/variables.yml"
-# Options that a playbook chooses.
+# Module options that a playbook decides itself.
 _CHOSEN = {"kube_proxy": {"state"}}
-# Modules of these names have the options; they are imported for the playbooks that need them, as that takes half a second.
+# Modules that define the options; imported only for playbooks that need them, as that takes half a second.
 _SPECS = {"kube_proxy": ("_kube_proxy.request", "_kube_proxy.cleanup.engine")}
 _MODULE_UTILS = "ansible_collections.ballast.kube.plugins.module_utils"
 _ROLES = {"image_pull_proxy": "image_pull_proxy", "balloons": "balloons", "readiness": "readiness"}
 _FILES = {"lab": "playbooks/vars/lab.yml"}
-# How names that are meant for a prefix begin, where it is not PREFIX_.
+# How names that are meant for a prefix begin, if not with PREFIX_.
 _HEADS = {"image_pull_proxy": "image_pull"}
-_ALIKE = 0.6  # of difflib: a name that may be meant
-_TYPO = 0.9  # a name that is meant
-_TYPO_LETTERS = 1  # that it is longer or shorter
+_ALIKE = 0.6  # difflib ratio of a name that may be meant
+_TYPO = 0.9  # difflib ratio of a name that is meant
+_TYPO_LETTERS = 1  # difference in length that still counts as a typing error
 
 
 def known_names(host: Host, prefixes: Iterable[str]) -> list[str]:
-    """All variables of the prefixes, sorted."""
+    """All variables with the prefixes, sorted."""
     own = _document(host, OWN)
     return sorted({name for prefix in prefixes for name in (*_names(host, prefix), *_own_names(own, prefix))})
 
@@ -77,8 +77,8 @@ def unknown_variables(
     extra: Iterable[str],
     inventory: Iterable[str],
 ) -> list[BallastError]:
-    """`extra` are names given with -e: all of a prefix must be known. In an inventory other programs may have names of the same prefix, as
-    kubespray has kube_proxy_strict_arp: there, a name is refused only where it is a known one with a letter or two wrong."""
+    """`extra` are names given with -e: all with a prefix must be known. In an inventory, other programs may use names with the same prefix,
+    such as kubespray's kube_proxy_strict_arp: there, a name is only refused if it is a known one with a letter or two wrong."""
     heads = tuple(_HEADS.get(prefix, f"{prefix}_") for prefix in prefixes)
     problems = [
         _problem(name, _nearest(name, known, _ALIKE))
