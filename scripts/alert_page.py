@@ -33,7 +33,7 @@ def alerts() -> list[dict[str, Any]]:
 
 
 def shown(template: str) -> str:
-    """As a reader sees it: `{{ $labels.node }}` is NODE."""
+    """A template as a reader sees it: `{{ $labels.node }}` is NODE."""
     return _FIELD.sub(lambda match: match[1].upper(), template)
 
 

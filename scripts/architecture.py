@@ -6,8 +6,8 @@
     python -m scripts.architecture            # draw
     python -m scripts.architecture --check    # say whether the figure is another one than the code gives; status 1 if so
 
-Nothing is written down here about a single feature. Imports are read from the syntax trees of plugins/; what plays and
-roles use, from their lines. A playbook or role stands in the row of the engine whose module is called most like it.
+Nothing is listed here by feature. Imports are read from the syntax trees of plugins/, and what plays and roles use from their lines. A
+playbook or role is in the row of the engine with the module of the most similar name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scripts.written import ROOT, run
 
 FIGURE = ROOT / "docs" / "architecture.svg"
 UTILS = Path("plugins/module_utils")
-RUN_LOOP = "_ansible"  # every module goes through it, so that it would be a column full of dots
+RUN_LOOP = "_ansible"  # every module uses it, so its column would be full of dots
 OTHER_PLUGINS = ("action", "become", "callback", "inventory")
 
 _MODULE = re.compile(r"^\s*(?:-\s+)?ballast\.kube\.(\w+):", re.MULTILINE)
@@ -36,7 +36,7 @@ _FILE = re.compile(r"(?:import_playbook|import_tasks|include_tasks):\s*([\w/.]+\
 
 @dataclass
 class Row:
-    """An engine, `_NAME` of module_utils, with what stands over it."""
+    """An engine, `_NAME` of module_utils, with everything that uses it."""
 
     engine: str
     playbooks: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Row:
 
 
 def imported(path: Path, root: Path) -> set[str]:
-    """Packages of module_utils that a file of plugins/ imports."""
+    """Packages of module_utils that a file in plugins/ imports."""
     inside = path.relative_to(root / UTILS).parts if root / UTILS in path.parents else ()
     packages = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -63,14 +63,14 @@ def imported(path: Path, root: Path) -> set[str]:
 
 
 def likeness(name: str, module: str) -> float:
-    """The words that both begin with, as a part of all that they have: lab_stop is of lab and lab_info, not of lab_vm."""
+    """The share of common first words in all words of both: lab_stop belongs to lab and lab_info, not to lab_vm."""
     ours, theirs = name.split("_"), module.removesuffix("_info").split("_")
     shared = len(os.path.commonprefix([ours, theirs]))
     return shared / (len(ours) + len(theirs) - shared)
 
 
 class Code:
-    """What a collection's directory holds, by name."""
+    """The contents of a collection's directory, by name."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -82,12 +82,12 @@ class Code:
         self.playbooks = {path.stem: [path] for path in sorted((root / "playbooks").glob("*.yml"))}
 
     def _home(self, path: Path) -> str:
-        """Of a module that is documentation alone, by the action of its name."""
+        """The engine of a module; of a module that is only documentation, the engine of its action plugin."""
         action = self.root / "plugins/action" / path.name
         engines = imported(path, self.root) or (imported(action, self.root) if action.is_file() else set())
         homes = sorted(engines - {RUN_LOOP, "_core"})
         if not homes and action.is_file():
-            return RUN_LOOP  # it works for several engines
+            return RUN_LOOP  # it uses several engines
         if len(homes) != 1:
             sys.exit(
                 f"architecture: {path.relative_to(self.root)} imports {' and '.join(homes) or 'no engine'}; a module is of one engine"
@@ -99,7 +99,7 @@ class Code:
         return sorted([*role.glob("tasks/**/*.yml"), *role.glob("handlers/*.yml")])
 
     def used(self, files: list[Path], seen: frozenset[Path] = frozenset()) -> set[str]:
-        """Modules that playbooks or tasks run, those of the files and roles that they include among them."""
+        """Modules that playbooks or tasks run, including those of included files and roles."""
         names: set[str] = set()
         for path in files:
             if path in seen or not path.is_file():
@@ -114,7 +114,7 @@ class Code:
         return names
 
     def home(self, name: str, files: list[Path]) -> tuple[str, set[str]]:
-        """The engine in whose row a playbook or role stands, and all engines that it uses."""
+        """The engine in whose row a playbook or role is, and all engines that it uses."""
         modules = sorted(self.used(files))
         if not modules:
             sys.exit(f"architecture: {name} runs no module of this collection")
@@ -124,7 +124,7 @@ class Code:
 
 
 def read(root: Path) -> list[Row]:
-    """A row for each engine: who needs most of the others first, and last what all of them stand on."""
+    """A row for each engine: the one that needs most of the others first, and the one that all others need last."""
     code = Code(root)
     rows = {engine: Row(engine) for engine in code.engines}
     for row in rows.values():
@@ -141,7 +141,7 @@ def read(root: Path) -> list[Row]:
         for path in sorted((root / "plugins" / kind).glob("*.py")):
             engines = imported(path, root)
             if not engines and path.stem in code.modules:
-                continue  # how the module of its name starts
+                continue  # it only starts the module of its name
             for engine in engines or {RUN_LOOP}:  # a plugin that imports no engine
                 rows[engine].modules.append(f"{kind}: {path.stem}")
     rows[RUN_LOOP].modules.insert(0, f"all {len(code.modules)} modules")
@@ -151,7 +151,7 @@ def read(root: Path) -> list[Row]:
     )
 
 
-# The drawing: rows of text, and beside them a matrix, as thirteen engines with arrows between them show nothing.
+# The drawing: rows of text, with a matrix beside them; thirteen engines with arrows between them would be unreadable.
 
 LINE, PAD, TOP = 16, 8, 128
 COLUMNS = (("Playbooks", 12, "playbooks"), ("Roles", 178, "roles"), ("Modules", 338, "modules"))
@@ -172,7 +172,7 @@ def _text(x: float, y: float, text: str, cls: str = "", more: str = "") -> str:
 
 
 def _mark(x: float, y: float, row: Row, other: str) -> Iterator[str]:
-    """A dot where the engine imports the other, a ring where only what stands over it uses it."""
+    """A dot if the engine imports the other; a ring if only its playbooks and roles use the other."""
     if other in row.imports:
         yield f'<circle cx="{x:g}" cy="{y:g}" r="5" class="dot"><title>{row.engine} imports {other}</title></circle>'
     elif other in row.uses:
@@ -181,7 +181,7 @@ def _mark(x: float, y: float, row: Row, other: str) -> Iterator[str]:
 
 def draw(rows: list[Row]) -> str:
     columns = [row.engine for row in rows if row.engine != RUN_LOOP]
-    width = MATRIX + CELL * len(columns) + 64  # the last heading leans out
+    width = MATRIX + CELL * len(columns) + 64  # the last heading is slanted beyond the matrix
     heights = [max(len(row.playbooks), len(row.roles), len(row.modules), 1) * LINE + 2 * PAD for row in rows]
     height = TOP + sum(heights) + 40
     out = [

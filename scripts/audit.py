@@ -28,14 +28,14 @@ from scripts.toolchain import TOOLCHAIN, committed, parse_requirements, tags
 REQUIREMENTS = ROOT / "requirements"
 GOVULNCHECK = "golang.org/x/vuln/cmd/govulncheck@v1.9.0"
 _SECONDS = 1800
-_FOUND = 3  # exit status of govulncheck where it found something
+_FOUND = 3  # exit status of govulncheck when it finds something
 
 
 @dataclass(frozen=True)
 class Bad:
     name: str  # of a Go module, or a Python package in lower case
     fixed: str
-    since: str  # "" where every older version is bad
+    since: str  # "" if every older version is bad
     ids: tuple[str, ...]
     what: str
     source: str
@@ -49,7 +49,7 @@ class Bad:
 class Pin:
     name: str
     version: str
-    where: str  # the file of requirements, or family/version of the toolchain
+    where: str  # the requirements file, or family/version of the toolchain
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,13 @@ class Accepted:
 
 
 def key(version: str) -> Version:
-    """A pseudo-version of Go, v0.0.0-20250303144028-a0af3efb3deb, is older than the release that it names."""
+    """A version that compares. A Go pseudo-version, v0.0.0-20250303144028-a0af3efb3deb, is older than the release that it names."""
     release, dash, _rest = version.removeprefix("v").partition("-")
     return Version(f"{release.partition('+')[0]}{'.dev0' if dash else ''}")
 
 
 def parse_table(text: str) -> tuple[list[Bad], list[Accepted]]:
-    """Of known-bad.toml."""
+    """The rows of known-bad.toml."""
     table = tomllib.loads(text)
     bad = [
         Bad(
@@ -93,7 +93,7 @@ def parse_table(text: str) -> tuple[list[Bad], list[Accepted]]:
 
 
 def _places(patterns: Iterable[str]) -> Iterator[str]:
-    """`kubernetes/1.37.*` stands for every folder of the toolchain that it matches."""
+    """`kubernetes/1.37.*` stands for every matching folder of the toolchain."""
     for pattern in patterns:
         folders = sorted(TOOLCHAIN.glob(pattern)) if "*" in pattern else []
         yield from [str(folder.relative_to(TOOLCHAIN)) for folder in folders] or [pattern]
@@ -110,7 +110,7 @@ def parse_constraints(text: str, *, where: str) -> list[Pin]:
 
 
 def parse_go_mod(text: str, *, where: str) -> list[Pin]:
-    """What is built of: a replacement stands for what it replaces, whose own version says nothing."""
+    """The modules that are built. A replacement counts instead of the replaced module, whose own version is irrelevant."""
     replaced = re.findall(r"^(?:replace\s+|\t)(\S+)(?:\s+v\S+)?\s+=>\s+(\S+)\s+v(\S+)", text, re.M)
     gone = {name for name, _to, _version in replaced}
     required = parse_requirements(text)
@@ -128,7 +128,7 @@ def pins() -> Iterator[Pin]:
 
 
 def judge(pins_in_use: list[Pin], bad: list[Bad], accepted: list[Accepted]) -> list[str]:
-    """What is wrong, in words: a bad pin that nobody accepted, and an acceptance that nothing needs any more. Pure."""
+    """Problems, in words: bad pins that are not accepted, and acceptances that are no longer needed. Pure."""
     needed = {(row.id, place) for row in accepted for place in row.where}
     used: set[tuple[str, str]] = set()
     problems = []
@@ -214,7 +214,7 @@ def ask_govulncheck() -> int:
 
 
 def ask_go() -> int:
-    """Whether the programs link what they are said not to."""
+    """Check that the programs do not link the packages that acceptances rely on."""
     _bad, accepted = parse_table((REQUIREMENTS / "known-bad.toml").read_text(encoding="utf-8"))
     places = sorted({place for row in accepted if row.not_linked for place in row.where})
     worst = 0

@@ -57,7 +57,7 @@ def use(archive: Path) -> None:
 
 
 def copy_shipped(place: Path, root: Path = ROOT) -> None:
-    """What the archive is made of, and nothing else that lies in a checkout: a kubeconfig, an inventory, the reports of a run."""
+    """Copy what the archive consists of, and no other files of a checkout, such as a kubeconfig, an inventory, or reports of a run."""
     for name in sorted({*shipped(root), "galaxy.yml"}):
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / name, place / name, follow_symlinks=False)

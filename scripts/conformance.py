@@ -38,12 +38,12 @@ IMAGES_OF = "registry.k8s.io"
 MARK = "# of scripts/conformance.py, while its tests run\n"
 CONFORMANCE = r"\[Conformance\]"
 TELL_SECONDS = 30
-CLEANUP_SECONDS = 60  # in which tests that are given up remove their namespaces
+CLEANUP_SECONDS = 60  # for abandoned tests to remove their namespaces
 
 
 def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was begun is ended too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends started programs too
     lab_dir = Path(options.lab_dir)
     if os.geteuid() != 0:
         return fail("the lab's kubeconfig and caches are root's", "run it as root: sudo make conformance")
@@ -91,14 +91,14 @@ def fail(text: str, remedy: str) -> int:
 
 
 def provide_programs(version: str, place: Path) -> str:
-    """Their directory."""
+    """Build the programs; returns their directory."""
     file = place / "programs.json"
     play("programs.yml", {"kubernetes_binaries_version": version, "conformance_programs": str(file)})
     return str(json.loads(file.read_text(encoding="utf-8"))["bin_dir"])
 
 
 def load_images(lab: dict[str, Any], lab_dir: Path, bin_dir: str, place: Path) -> Path:
-    """The archive that has them."""
+    """Load the images into the nodes; returns their archive."""
     listed = subprocess.run([f"{bin_dir}/e2e.test", "--list-images"], stdout=subprocess.PIPE, text=True, check=True)
     version = lab["kubernetes_version"]
     sources = subprocess.run(
@@ -125,9 +125,10 @@ def load_images(lab: dict[str, Any], lab_dir: Path, bin_dir: str, place: Path) -
 
 @contextmanager
 def pullable(lab: dict[str, Any], lab_dir: Path, archive: Path) -> Iterator[None]:
-    """Some tests pull an image although their node has it: nodes ask a registry on their bridge for those of registry.k8s.io."""
+    """Some tests pull an image although their node has it: nodes pull images of registry.k8s.io from a registry on their bridge."""
     hosts = lab_dir / "certs.d" / IMAGES_OF / "hosts.toml"
-    is_others = hosts.exists() and not hosts.read_text(encoding="utf-8").startswith(MARK)  # else a killed run left it
+    # A file with our mark was left by a killed run.
+    is_others = hosts.exists() and not hosts.read_text(encoding="utf-8").startswith(MARK)
     if lab["target"] != "host" or is_others:
         print(f"nodes pull images of {IMAGES_OF} from where they did before: tests that pull some may fail", flush=True)
         yield
@@ -162,7 +163,7 @@ def run_tests(
     *,
     skipped: Iterable[str],
 ) -> None:
-    """Leaves place/junit.xml. Ginkgo's own status says less than it."""
+    """Run the tests; leaves place/junit.xml, which says more than Ginkgo's exit status."""
     skips = [*map(re.escape, skipped), *([options.skip] if options.skip else [])]
     words = [f"--focus={options.focus}", *(f"--skip={skip}" for skip in skips)]
     argv = [
@@ -171,11 +172,11 @@ def run_tests(
         *(f"--kubeconfig={lab_dir}/admin.kubeconfig", "--provider=skeleton", f"--kubectl-path={lab_dir}/bin/kubectl"),
         f"--non-blocking-taints={','.join(own_taints(lab))}",
     ]
-    # Not in the lab's directory: what the lab did not make would stay there.
+    # Not in the lab's directory, where files that the lab did not make would remain.
     BUILD.mkdir(exist_ok=True)
     with LOG.open("wb") as log:
         print(f"the tests run, up to an hour; what they print: {log.name}", flush=True)
-        # Tests leave files where TMPDIR is.
+        # Tests leave files in TMPDIR.
         env = {**os.environ, "TMPDIR": str(place)}
         ginkgo = subprocess.Popen(
             argv,
@@ -191,7 +192,7 @@ def run_tests(
 
 
 def own_taints(lab: dict[str, Any]) -> list[str]:
-    """Keys of the taints that the lab's own nodes have: tests else wait half an hour for these nodes to be without."""
+    """Keys of the taints of the lab's own nodes: otherwise tests wait half an hour for nodes without taints."""
     return sorted(
         {"node-role.kubernetes.io/control-plane"} | {row["key"] for node in lab["nodes"] for row in node["taints"]}
     )
@@ -199,12 +200,12 @@ def own_taints(lab: dict[str, Any]) -> list[str]:
 
 @contextmanager
 def ended(ginkgo: subprocess.Popen[bytes]) -> Iterator[None]:
-    """It and its children, a group of their own, end with the block. A run that is given up first removes what its tests made."""
+    """Ends the process group of Ginkgo with the block. An abandoned run first removes what its tests made."""
     try:
         yield
     finally:
         if ginkgo.poll() is None:
-            os.killpg(ginkgo.pid, signal.SIGINT)  # as a terminal does: its children remove what they made
+            os.killpg(ginkgo.pid, signal.SIGINT)  # as a terminal does, so that its children clean up
             with suppress(subprocess.TimeoutExpired):
                 ginkgo.wait(CLEANUP_SECONDS)
         with suppress(ProcessLookupError):
@@ -213,7 +214,7 @@ def ended(ginkgo: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def follow(ginkgo: subprocess.Popen[bytes]) -> None:
-    """Say now and then how far it is."""
+    """Report the progress every TELL_SECONDS seconds."""
     begun = time.monotonic()
     while True:
         try:

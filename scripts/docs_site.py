@@ -46,13 +46,13 @@ highlight_language = "none"
 
 
 def pages(root: Path = ROOT) -> list[Path]:
-    """The Markdown pages of the site, relative to the checkout. Of a role its own page, none of the files that it ships."""
+    """The Markdown pages of the site, relative to the checkout. Of a role only its own page, not the files that it ships."""
     every = [page.relative_to(root) for page in markdown.pages(root)]
     return [page for page in every if page.parts[0] != "roles" or page.match("roles/*/README.md")]
 
 
 def navigation(root: Path = ROOT) -> dict[str, list[str]]:
-    """Names of documents by the caption that they stand under. docs/README.md has the order of its own folder's pages."""
+    """Names of documents by caption. docs/README.md has the order of the pages in its folder."""
     every = pages(root)
     index = (root / "docs/README.md").read_text(encoding="utf-8")
     linked = [Path(os.path.normpath(f"docs/{target.partition('#')[0]}")) for _line, target in markdown.links(index)]
@@ -74,7 +74,7 @@ def _document(page: Path) -> str:
 
 
 def page_of_site(page: Path, text: str, own: str, root: Path = ROOT) -> str:
-    """A page with its links as they have to be in the site."""
+    """A page with its links adjusted to the site."""
     lines = text.split("\n")
     for line in markdown.lines(text):
         if not line.in_code:
@@ -121,7 +121,7 @@ def _write(path: Path, text: str) -> None:
 
 
 class _Page(HTMLParser):
-    """Ids and links of a page."""
+    """IDs and links of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class _Page(HTMLParser):
 
 
 def broken_links(site: Path) -> Iterator[str]:
-    """Each link of a page of the site to a file or a place that it lacks."""
+    """Each link in a page of the site to a missing file or anchor."""
     found = {path: _Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     for path, page in found.items():
         for link in dict.fromkeys(page.links):

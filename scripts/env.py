@@ -32,7 +32,7 @@ REQUIREMENTS = ROOT / "requirements"
 AUDIT = ROOT / ".build/audit"
 MUTANTS = ROOT / ".build/mutants/environment"
 DOCS = ROOT / ".build/docs/environment"
-# Of each kind: its environment, and the file that pins all that it consists of.
+# For each kind: its environment, and the file that pins all of its packages.
 KINDS = {
     "run": (VENV, "constraints-run.txt"),
     "test": (VENV, "constraints.txt"),
@@ -40,12 +40,12 @@ KINDS = {
     "mutants": (MUTANTS, "constraints-mutants.txt"),
     "docs": (DOCS, "constraints-docs.txt"),
 }
-OLDEST, NEWEST = (3, 11), (3, 13)  # ansible-core 2.19 runs on these
-EE_PYTHON = "3.13"  # of execution environments (scripts/execution_environment.py)
+OLDEST, NEWEST = (3, 11), (3, 13)  # Pythons on which ansible-core 2.19 runs
+EE_PYTHON = "3.13"  # in execution environments (scripts/execution_environment.py)
 
 
 def place() -> str:
-    """What an environment depends on beside its requirements."""
+    """What an environment depends on besides its requirements."""
     return f"{sys.version_info.major}.{sys.version_info.minor} {ROOT}"
 
 
@@ -59,7 +59,7 @@ def read(path: Path) -> str:
 
 
 def lay_link() -> None:
-    """`.build/collections` is a collection path that holds this checkout itself."""
+    """Make `.build/collections`, a collection path that contains this checkout itself."""
     target = Path("../../../..")
     if not LINK.is_symlink() or LINK.readlink() != target:
         LINK.unlink(missing_ok=True)
@@ -67,9 +67,9 @@ def lay_link() -> None:
 
 
 def write_constraints() -> None:
-    """For every Python from OLDEST to NEWEST in one file, with the digests of all files that the index has of a version. Those of
-    run.txt, mutants.txt and docs.txt are the ones of test.txt, where that has them. Those of ee.txt are for the one Python of an execution environment:
-    pip judges conditions on the version of Python by the one that it runs with, which may be another."""
+    """One file for every Python from OLDEST to NEWEST, with the digests of all files that the index has of a version. run.txt, mutants.txt
+    and docs.txt get the versions of test.txt where it has the package. ee.txt is for the one Python of an execution environment: pip
+    judges conditions on the Python version by its own Python, which may be another."""
     make("audit")
     every = ["--universal", "--python-version", ".".join(map(str, OLDEST))]
     write_pins("test.txt", every, within="", target="constraints.txt")
@@ -93,7 +93,7 @@ def write_pins(source: str, pythons: list[str], *, within: str, target: str) -> 
 
 
 def index_of_pip() -> dict[str, str]:
-    """uv reads no settings of pip: it is pointed at the index that pip uses."""
+    """The index that pip uses, for uv, which does not read pip's settings."""
     argv = [str(AUDIT / "bin/python"), "-m", "pip", "config", "get", "global.index-url"]
     index = (
         os.environ.get("PIP_INDEX_URL")
@@ -105,7 +105,7 @@ def index_of_pip() -> dict[str, str]:
 
 
 def environment_of_pip(given: Mapping[str, str]) -> dict[str, str]:
-    """What the user has set for other work, in the shell or in a pip.conf, would have pip install beside the environment."""
+    """The environment without settings of the user, in the shell or in a pip.conf, that make pip install outside the environment."""
     kept = {name: value for name, value in given.items() if name not in ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")}
     return {**kept, "PIP_USER": "0"}
 
@@ -138,7 +138,7 @@ def make(kind: str) -> None:
             f"  do:    where it names a hash, the index serves another file than was tested: find out why, and do not renew the pins"
         )
     stamp.write_text(digest(kind), encoding="utf-8")
-    if kind == "test":  # which includes it
+    if kind == "test":  # it includes run
         (environment / "ballast-run").write_text(digest("run"), encoding="utf-8")
     print(f" ✓ {environment.relative_to(ROOT)} made for {kind} in {time.monotonic() - begun:.1f} s")
 
@@ -148,7 +148,7 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     LINK.parent.mkdir(parents=True, exist_ok=True)
     with (ROOT / ".build/env.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two makes side by side share one environment
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two simultaneous makes share one environment
         if sys.argv[1] == "constraints":
             write_constraints()
         else:

@@ -22,7 +22,7 @@ from pathlib import Path
 from scripts import wrap
 from scripts.written import ROOT, between, run
 
-sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
+sys.path.insert(0, str(ROOT / ".build" / "collections"))  # made by `make env`
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import (
     BallastError,
@@ -38,7 +38,7 @@ PLUGINS = ROOT / "plugins"
 INDEX = ROOT / "docs/errors.md"
 BEGIN, END = "<!-- errors begin -->", "<!-- errors end -->"
 EXPLANATIONS = ROOT / "scripts/error_explanations.md"
-# Of each page: the feature, and the page that describes it.
+# For each page: the feature, and the page that documents it.
 FEATURES: Mapping[str, tuple[str, str]] = {
     "docs/reference/errors-balloon-reconciler.md": ("the reconciler of balloons", "docs/balloon-reconciler.md"),
     "docs/reference/errors-balloons.md": ("balloons", "docs/balloons.md"),
@@ -67,7 +67,7 @@ _WHAT_CHANGES: Mapping[type[BallastError], str] = {
 
 
 def tables() -> list[Messages]:
-    """One table for each page, of all the features that it is for, in the order of their packages."""
+    """One table for each page, with the messages of all its features, in the order of their packages."""
     package = "ansible_collections.ballast.kube.plugins"
     paths = [*PLUGINS.glob("module_utils/_*/**/*messages.py"), *PLUGINS.glob("plugin_utils/*/messages.py")]
     paths.sort(key=lambda path: (path.parent.relative_to(PLUGINS).parts, path.stem))
@@ -80,7 +80,7 @@ def tables() -> list[Messages]:
 
 
 def explanations() -> dict[str, str]:
-    """By id."""
+    """Explanations by message id."""
     sections = re.split(r"^## (.*)$", EXPLANATIONS.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     return {id: text.strip() for id, text in zip(sections[::2], sections[1::2])}
 
@@ -95,7 +95,7 @@ def shown(template: str) -> str:
 
 
 def page(table: Messages) -> str:
-    """Ids by what has to change, which a message does not say; each with its message and remedy, for those who have the id alone."""
+    """IDs grouped by what must change, which the message does not say, with message and remedy, for readers who only have the id."""
     feature, described = FEATURES[table.page]
     explained = explanations()
     home = os.path.relpath(described, Path(table.page).parent)
@@ -110,7 +110,7 @@ def page(table: Messages) -> str:
 
 def _entry(row: Message, explanation: str) -> str:
     text, remedy = shown(row.text), shown(row.remedy)
-    # What is all placeholder says nothing.
+    # A text of only placeholders says nothing.
     message = [] if text.isupper() else [f"`{text}`", ""]
     advice = [] if not remedy or remedy.isupper() else [wrap.wrapped(f"{remedy[:1].upper()}{remedy[1:]}."), ""]
     more = [wrap.wrapped(explanation), ""] if explanation else []

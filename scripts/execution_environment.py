@@ -29,11 +29,11 @@ PLACE = ROOT / ".build/execution-environment"
 PINS = REQUIREMENTS / "constraints-ee.txt"
 BINDEP = ROOT / "meta/ee-bindep.txt"
 BIN = Path(sys.executable).parent
-SUITE = "trixie"  # of Debian, whose Python is EE_PYTHON
-# Beside what the collection names: Python, a shell and its commands for modules on localhost, locales, a first process that passes signals on, and what
-# finds a user in a file of its own.
+SUITE = "trixie"  # the Debian suite whose Python is EE_PYTHON
+# Besides what the collection needs: Python, a shell and its commands for modules on localhost, locales, a first process that passes
+# signals on, and a library that finds users in an extra file.
 PACKAGES = ("bash", "coreutils", "dash", "dumb-init", "libc-bin", "libnss-extrausers", "python3")
-_OLDEST_LIBC, _LIBC = 17, 41  # wheels of manylinux_2_17 run there, and those of each later one up to the suite's own
+_OLDEST_LIBC, _LIBC = 17, 41  # glibc minor versions of usable wheels: from manylinux_2_17 to that of the suite
 # Debian's own Python looks for packages here.
 _PYTHON = f"/usr/local/lib/python{EE_PYTHON}/dist-packages"
 _COLLECTIONS = "/usr/share/ansible/collections"
@@ -41,7 +41,7 @@ _HOME = "/runner"
 _BYTE_CODE = "/var/cache/python"
 _USERS = "/var/lib/extrausers/passwd"
 
-# A container may run as any user of the group root, as OpenShift's do. ssh refuses a user that has no name.
+# A container may run as any user in the group root, as on OpenShift. ssh refuses a user without a name.
 _ENTRYPOINT = f"""#!/bin/sh
 if ! getent passwd "$(id -u)" > /dev/null && [ -w {_USERS} ]; then
     echo "runner-$(id -u):x:$(id -u):$(id -g)::{_HOME}:/bin/bash" >> {_USERS}
@@ -51,7 +51,7 @@ exec "$@"
 
 
 def debian_packages() -> list[str]:
-    """What meta/ee-bindep.txt names for Debian."""
+    """The Debian packages in meta/ee-bindep.txt."""
     return re.findall(r"^(\S+) \[platform:dpkg\]$", BINDEP.read_text(encoding="utf-8"), re.M)
 
 
@@ -63,14 +63,14 @@ def platforms() -> Iterator[str]:
 
 
 def lay_out_python(cache: Path) -> Path:
-    """The directory of the pinned packages for the image's Python, with their programs in `bin`; made once for each content of the pins."""
+    """The directory of the pinned packages for the image's Python, with programs in `bin`; made once for each content of the pins."""
     digest = hashlib.sha256(f"{EE_PYTHON} {platform.machine()} ".encode() + PINS.read_bytes()).hexdigest()
     done = cache / f"python-{digest[:16]}"
     if done.is_dir():
         return done
     cache.mkdir(parents=True, exist_ok=True)
     abi = f"cp{EE_PYTHON.replace('.', '')}"
-    # The first line of each program names the Python that pip runs with: Debian's, as in the image.
+    # The first line of each program names the Python with which pip runs: Debian's, as in the image.
     argv = [sys.executable, "-m", "pip", "--python", "/usr/bin/python3", "install", "--quiet", "--no-deps"]
     argv += ["--disable-pip-version-check", "--root-user-action=ignore", "--no-compile", "--require-hashes"]
     argv += ["--only-binary=:all:", f"--python-version={EE_PYTHON}", "--implementation=cp"]
@@ -88,7 +88,7 @@ def lay_out_python(cache: Path) -> Path:
 
 def lay_out_collection(archive: Path, place: Path) -> None:
     argv = [str(BIN / "ansible-galaxy"), "collection", "install", "--offline", "--no-cache", "--no-deps", "--force"]
-    # Not where Ansible looks for collections on this machine, of which it warns.
+    # Outside of Ansible's collection paths on this machine, about which it would warn.
     environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(place)}
     done = [*argv, "-p", str(place), str(archive)]
     subprocess.run(done, check=True, stdout=subprocess.DEVNULL, env=environment)
@@ -96,7 +96,7 @@ def lay_out_collection(archive: Path, place: Path) -> None:
 
 
 def sort_files(collection: Path) -> None:
-    """ansible-galaxy lists files in the order of the file system, which differs from one checkout to the next."""
+    """ansible-galaxy lists files in the order of the file system, which differs between checkouts."""
     listing, manifest = collection / "FILES.json", collection / "MANIFEST.json"
     listed = json.loads(listing.read_text(encoding="utf-8"))
     listed["files"].sort(key=lambda file: file["name"])
@@ -107,7 +107,7 @@ def sort_files(collection: Path) -> None:
 
 
 def definition(name: str, *, python: Path, collections: Path) -> dict[str, Any]:
-    """Of the module image_archive."""
+    """The image definition for the module image_archive."""
     programs = sorted((python / "bin").iterdir())
     packages = sorted(path for path in python.iterdir() if path.name != "bin")
     passwd = f"root:x:0:0:root:{_HOME}:/bin/bash\nrunner:x:1000:0::{_HOME}:/bin/bash\n"
@@ -133,7 +133,7 @@ def definition(name: str, *, python: Path, collections: Path) -> dict[str, Any]:
         "links": [
             *({"path": f"/{name}", "to": f"usr/{name}"} for name in ("bin", "lib", "lib64", "sbin")),
             {"path": "/usr/bin/sh", "to": "dash"},
-            # Where OpenSSL looks for authorities when no variable says otherwise.
+            # Where OpenSSL looks for CA certificates unless a variable names another file.
             {"path": "/usr/lib/ssl/cert.pem", "to": f"{_PYTHON}/certifi/cacert.pem"},
         ],
         "entrypoint": ["/usr/bin/dumb-init", "--", "/usr/local/bin/entrypoint"],
@@ -142,7 +142,7 @@ def definition(name: str, *, python: Path, collections: Path) -> dict[str, Any]:
             "HOME": _HOME,
             "LANG": "C.UTF-8",
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            # Packages belong to root. Without a place for it, each process that Ansible forks would compile what it imports.
+            # Packages belong to root. Without this directory, each process that Ansible forks would compile its imports.
             "PYTHONPYCACHEPREFIX": _BYTE_CODE,
         },
         "user": "1000",
@@ -151,7 +151,7 @@ def definition(name: str, *, python: Path, collections: Path) -> dict[str, Any]:
 
 
 def write_image(options: dict[str, Any]) -> str:
-    """Runs the module image_archive; the digest of the image."""
+    """Run the module image_archive; returns the digest of the image."""
     environment = {
         **os.environ,
         "ANSIBLE_COLLECTIONS_PATH": str(LINK.parents[2]),

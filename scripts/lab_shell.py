@@ -20,7 +20,7 @@ from ansible.errors import AnsibleParserError
 from ansible_collections.ballast.kube.plugins.inventory.lab import groups_of, read_record
 from ansible_collections.ballast.kube.plugins.module_utils._lab.resolve import MACHINE_BIN_DIR
 
-# Without a file of its own, crictl says at each call that it has looked for one.
+# Without a configuration file, crictl reports at each call that it has looked for one.
 _CRICTL = ("CONTAINER_RUNTIME_ENDPOINT=unix:///run/containerd/containerd.sock", "CRI_CONFIG_FILE=/dev/null")
 _NODE_GROUPS = ("ballast_nodes", "k8s_cluster")
 
@@ -56,13 +56,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def can_be_entered(node: Mapping[str, Any]) -> bool:
-    """Whether the node's namespaces are there, as far as this host has them. Those of a node on a machine are known to that machine."""
+    """Whether the node's namespaces exist, if this host has them. Only a node's machine knows its namespaces."""
     places = [node[key] for key in ("ballast_instance_netns", "ballast_instance_mountns") if key in node]
     return node["ansible_connection"] != "local" or all(map(os.path.exists, places))
 
 
 def shell_argv(name: str, node: Mapping[str, Any], command: Sequence[str]) -> list[str]:
-    """`node` are its variables in the inventory. Without a command it is a shell, whose prompt is the node's name."""
+    """`node` are its inventory variables. Without a command it is a shell, with the node's name as the prompt."""
     is_local = node["ansible_connection"] == "local"
     programs = os.path.join(node["ballast_lab"]["lab_dir"], "bin") if is_local else MACHINE_BIN_DIR
     settings = [f"PATH={programs}:/usr/sbin:/usr/bin:/sbin:/bin", *_CRICTL]

@@ -38,11 +38,11 @@ COLUMN = 32
 
 _ENTRY = re.compile(r"(?:([a-z-]+):.*?|# (ballast\.kube\.\w+))  ## (.+)")
 
-Entries = dict[str, list[tuple[str, str]]]  # by group: what is typed, and what it does
+Entries = dict[str, list[tuple[str, str]]]  # by group: what to type, and what it does
 
 
 def entries(text: str) -> Entries:
-    """The entries of one makefile. KeyError where one stands below no group."""
+    """The entries of one makefile. KeyError for an entry before the first group."""
     groups: Entries = {}
     rows = None
     for line in text.splitlines():
@@ -58,7 +58,7 @@ def entries(text: str) -> Entries:
 
 
 def listing(texts: list[str], reader: str) -> str:
-    """The list for `users` or `developers`. KeyError where a makefile names a group of neither."""
+    """The list for `users` or `developers`. KeyError for a makefile's group that neither has."""
     groups: Entries = {name: [] for names in GROUPS.values() for name in names}
     for text in texts:
         for name, rows in entries(text).items():

@@ -27,7 +27,7 @@ _GENERATED = re.compile(r"<!-- (?P<name>.+?):? (?P<mark>begin|end) -->")
 
 @dataclass(frozen=True)
 class Block:
-    """`text` as a person reads it, code and link targets hidden; its newlines are those of the page. `line` counts from 1."""
+    """`text` as a person reads it, with code and link targets hidden; its newlines are those of the page. `line` counts from 1."""
 
     kind: str
     line: int
@@ -39,11 +39,11 @@ class Line:
     number: int
     text: str
     in_code: bool
-    generated: bool  # between the marks of a program that writes this part of the page
+    generated: bool  # between the marks of a program that writes that part of the page
 
 
 def pages(root: Path = ROOT) -> list[Path]:
-    """Those that a person reads, CHANGELOG.md among them."""
+    """All pages for people, including CHANGELOG.md."""
     return [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md")), *sorted((root / "roles").rglob("*.md"))]
 
 
@@ -69,7 +69,7 @@ def lines(page: str) -> Iterator[Line]:
 
 
 def blocks(page: str) -> Iterator[Block]:
-    """Headings, cells of tables, and paragraphs, of which each item of a list is one."""
+    """Headings, table cells, and paragraphs; each item of a list is a paragraph."""
     paragraph: list[str] = []
     first = 0
     for line in lines(page):
@@ -98,7 +98,7 @@ def cells(row: str) -> list[str]:
 
 
 def shown(text: str) -> str:
-    """Code is one word of the same length, targets of links are blank: places in the text stay those of the page."""
+    """Code becomes one word of the same length, link targets become blanks, so that offsets in the text are those of the page."""
     text = CODE.sub(lambda match: _hidden(match[0], "X"), text)
     text = _TARGET.sub(lambda match: _hidden(match[0], " "), text)
     text = _ADDRESS.sub(lambda match: _hidden(match[0], "X"), text)
@@ -110,7 +110,7 @@ def _hidden(text: str, letter: str) -> str:
 
 
 def links(page: str) -> Iterator[tuple[int, str]]:
-    """Line and target of each link and picture, and of each address in the text; not of those in code."""
+    """Line and target of each link and picture, and of each address in the text; without those in code."""
     kept = [("" if line.in_code else line.text) for line in lines(page)]
     text = CODE.sub(lambda match: _hidden(match[0], "X"), "\n".join(kept))
     for match in _LINK.finditer(text):
@@ -121,7 +121,7 @@ def links(page: str) -> Iterator[tuple[int, str]]:
 
 
 def anchors(page: str) -> set[str]:
-    """As GitHub makes them of headings, a number behind a heading that is there already; and those that stand in the text."""
+    """Anchors as GitHub makes them: headings, numbered if repeated, and explicit anchors in the text."""
     made: set[str] = set()
     counts: dict[str, int] = {}
     for line in lines(page):

@@ -21,7 +21,7 @@ from scripts.written import ROOT, run
 
 PAGE = ROOT / "docs/reference/modules.md"
 INTERNAL = "Internal: "
-# By heading, in the order in which a person needs them.
+# Modules by heading, in the order in which a reader needs them.
 PERSONS: Mapping[str, tuple[str, ...]] = {
     "Operate nodes": (
         *("node", "kube_proxy", "kube_proxy_change", "kube_proxy_info", "kube_proxy_cleanup", "kube_proxy_daemonset"),
@@ -59,13 +59,13 @@ The collection's playbooks and roles run these. Your own tasks need none of them
 
 
 def descriptions() -> dict[str, str]:
-    """The line of each module that says what it does."""
+    """Each module's short description."""
     paths = sorted(path for path in MODULES.glob("*.py") if path.stem != "__init__")
     return {path.stem: str(documentation(path)["short_description"]) for path in paths}
 
 
 def misplaced(lines: Mapping[str, str]) -> set[str]:
-    """Modules that are in no group, in two, or in one that is for others; and names in a group that are no module."""
+    """Modules that are in no group, in two, or in one for other readers; and names in a group that are no modules."""
     grouped = [name for names in PERSONS.values() for name in names]
     grouped += [name for name, line in lines.items() if line.startswith(INTERNAL)]
     return {name for name in {*grouped, *lines} if grouped.count(name) != 1 or name not in lines}

@@ -30,9 +30,9 @@ MUTMUT = ROOT / ".build/mutants/environment/bin/mutmut"
 WORK = ROOT / ".build/mutants/work"
 COLLECTION = "ansible_collections/ballast/kube"
 LEAST = 90.0  # percent
-# With these a mutant was noticed. "check was interrupted" is pytest's word for a module that cannot be imported.
+# States in which a mutant was detected. "check was interrupted" is pytest's result for a module that cannot be imported.
 KILLED = ("killed", "timeout", "segfault", "check was interrupted by user")
-# They pause the garbage collector, or remember results: without them the function returns the same.
+# Decorators that pause the garbage collector or cache results: without them the function returns the same.
 DECORATORS = re.compile(r"^@(pause_collection\(\)|lru_cache\(maxsize=\d+\))\n", re.MULTILINE)
 
 
@@ -52,7 +52,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Tried:
-    """What became of the mutants of a file. `survivors` are diffs."""
+    """The result for the mutants of a file. `survivors` are diffs."""
 
     mutants: int
     survivors: tuple[str, ...]
@@ -97,7 +97,7 @@ def parse_results(text: str) -> dict[str, str]:
 
 
 def changed_lines(diff: str) -> tuple[str, str]:
-    """What a diff removes and adds, as rows of the table have it."""
+    """What a diff removes and adds, in the form of the table's rows."""
 
     def of(sign: str) -> str:
         lines = [line[1:].strip() for line in diff.splitlines() if line.startswith(sign)]
@@ -107,7 +107,7 @@ def changed_lines(diff: str) -> tuple[str, str]:
 
 
 def judge(mutants: int, survivors: Iterable[str], equivalent: Sequence[Equivalent]) -> Tried:
-    """Without those that are equivalent."""
+    """The result without equivalent mutants."""
     diffs = list(survivors)
     known = {(row.before, row.after) for row in equivalent}
     needless = known - {changed_lines(diff) for diff in diffs}
@@ -119,7 +119,7 @@ def judge(mutants: int, survivors: Iterable[str], equivalent: Sequence[Equivalen
 
 
 def copy_checkout() -> None:
-    """What git knows of the checkout, as a collection: mutants have the names under which tests import them."""
+    """Copy the files that git knows as a collection, as mutants have the names under which tests import them."""
     shutil.rmtree(WORK, ignore_errors=True)
     argv = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listed = subprocess.run(argv, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -131,7 +131,7 @@ def copy_checkout() -> None:
 
 
 def settings(engine: Engine) -> str:
-    """pyproject.toml of the copy."""
+    """pyproject.toml for the copy."""
     tests = [f"{COLLECTION}/tests/unit/{name}" for name in engine.tests]
     return f"""\
 [tool.pytest.ini_options]

@@ -26,7 +26,7 @@ import yaml
 from scripts import markdown
 from scripts.written import ROOT, between_marks, run
 
-sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
+sys.path.insert(0, str(ROOT / ".build" / "collections"))  # made by `make env`
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.variables import OWN, known_names
@@ -38,7 +38,7 @@ _MAKE = re.compile(
     r"\$\(call lab-(?:option,|file,\$\()(?P<make>\w+)\)?,(?P<name>\w+)\)|-e '?(?P<name2>\w+)=\"?\$\((?P<make2>\w+)\)"
 )
 _COMMON = "PREFIX"
-# Modules whose options are variables of a prefix, as survey_page has it; of two with one option, the first says what it means.
+# Modules whose options are variables of a prefix, as in survey_page; if two modules share an option, the first documents it.
 _WITH_MODULES = {"kube_proxy": ("kube_proxy_change", "kube_proxy_cleanup")}
 _WITH_BATCHES = ("kube_proxy", "image_pull_proxy", "balloons")
 _HEAD = "| variable | type | default | description |\n|---|---|---|---|\n"
@@ -58,7 +58,7 @@ def pages() -> Iterator[Path]:
 
 
 def table(wanted: str) -> str:
-    """The table for what stands in a mark: a role, a prefix or PREFIX, and the variables of it that are shown."""
+    """The table for the text of a mark: a role, a prefix or PREFIX, and the variables to show."""
     name, *chosen = wanted.split(",")
     if name == _COMMON:
         rows = _of_batches()
@@ -81,7 +81,7 @@ def _of_batches() -> Iterator[Row]:
 
 
 def _of_role(name: str) -> Iterator[Row]:
-    """Each variable once, with the entry points that have it where `main` has not."""
+    """Each variable once, with the entry points that have it if `main` does not."""
     path = ROOT / f"roles/{name}/meta/argument_specs.yml"
     entries: Mapping[str, Spec] = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]
     variables = dict.fromkeys(variable for entry in entries.values() for variable in entry.get("options", {}))
@@ -92,7 +92,7 @@ def _of_role(name: str) -> Iterator[Row]:
 
 
 def _of_playbooks(prefix: str) -> Iterator[Row]:
-    """Those of the playbooks themselves, then those of their role or modules."""
+    """Variables of the playbooks themselves, then those of their role or modules."""
     own = {f"{prefix}_{name}": spec for name, spec in _own()[prefix].items()}
     for name, spec in own.items():
         yield from _with_parts(name, spec)
@@ -113,7 +113,7 @@ def _with_parts(name: str, spec: Spec, note: str = "") -> Iterator[Row]:
 
 
 def _module_options(prefix: str) -> dict[str, Spec]:
-    """By name, of the modules that playbooks of the prefix run."""
+    """Options by name, from the modules that playbooks with the prefix run."""
     found: dict[str, Spec] = {}
     for name in _WITH_MODULES[prefix]:
         document = documentation(MODULES / f"{name}.py")
@@ -134,7 +134,7 @@ def documentation(path: Path, variable: str = "DOCUMENTATION") -> dict[str, Any]
 
 
 def _make_names() -> dict[str, str]:
-    """By variable, what `make` calls it."""
+    """The make variable for each playbook variable."""
     text = (ROOT / "mk/lab.mk").read_text(encoding="utf-8")
     return {match["name"] or match["name2"]: match["make"] or match["make2"] for match in _MAKE.finditer(text)}
 
@@ -167,7 +167,7 @@ def _description(row: Row) -> str:
 
 
 def as_markdown(text: str) -> str:
-    """A text with Ansible's marks."""
+    """A text with Ansible's markup, as Markdown."""
     text = re.sub(r"\bL\(([^,()]*), *([^()]*)\)", r"[\1](\2)", text)
     text = re.sub(r"\bO\((?:([\w.]+)#\w+:)([^()]*)\)", r"`\2` of `\1`", text)
     text = re.sub(r"\b(?:B|I)\(([^()]*)\)", r"*\1*", text)

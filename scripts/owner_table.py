@@ -20,7 +20,7 @@ from pathlib import Path
 
 from scripts.written import ROOT, between, run
 
-sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
+sys.path.insert(0, str(ROOT / ".build" / "collections"))  # made by `make env`
 
 from ansible_collections.ballast.kube.plugins.module_utils._kubelet.owners import OWNERS, Owner
 

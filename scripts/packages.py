@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 def parse(text: str) -> dict[str, str]:
-    """Name to reason, for the lines that name a package."""
+    """Reasons by package name, from the lines that name a package."""
     packages = {}
     for line in text.splitlines():
         name, _hash, reason = line.partition("#")
@@ -32,7 +32,7 @@ def installed() -> set[str]:
 
 
 def install(names: list[str]) -> None:
-    # The environment of apt is set inside sudo, which would drop it.
+    # Set apt's environment inside sudo, which would drop it.
     apt = ["env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8", "apt-get", "-o", "DPkg::Lock::Timeout=300"]
     if os.geteuid() != 0:
         if not shutil.which("sudo"):
@@ -43,7 +43,7 @@ def install(names: list[str]) -> None:
         [*apt, "--quiet", "--yes", "--no-install-recommends", "install", *names],
     ):
         print("+ " + " ".join(argv), flush=True)
-        # An update may fail for a source that none of these packages comes from; the install is what counts.
+        # An update may fail for a source that has none of these packages; only the install counts.
         failed = subprocess.run(argv, check=False).returncode != 0
         if failed and "install" in argv:
             sys.exit("packages: apt-get could not install them; its own message stands above")

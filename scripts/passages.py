@@ -1,7 +1,7 @@
 # Copyright (c) 2026, ballast.kube contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a person reads in the files of the project: pages, documentation and messages of plugins, names of tasks, help of make."""
+"""Extracts what people read in the project's files: pages, documentation and messages of plugins, names of tasks, help of make."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import yaml
 
 from scripts import markdown
 
-# Keys of YAML whose text a person reads, in documentation, argument specs, tasks, alerts and redirects.
+# YAML keys whose text people read, in documentation, argument specs, tasks, alerts and redirects.
 _READ = {
     "description", "short_description", "notes", "requirements", "details", "warning_text", "why", "summary", "remedy",
     "name", "msg", "fail_msg", "success_msg", "prompt", "title",
@@ -32,19 +32,19 @@ _HELP = re.compile(r"^[\w-]+:.*?  ## (.+)$|^# (.+)$")
 
 @dataclass(frozen=True)
 class Passage:
-    """`line` is that of the beginning of `text`, counted from 1; each newline of the text is one of the file."""
+    """`line` is where `text` begins, counted from 1; each newline in the text is one in the file."""
 
     path: Path
     line: int
     text: str
-    sentences: bool  # whether it is made of sentences that a person reads in one go
+    sentences: bool  # whether it consists of sentences that are read one after the other
 
     def line_at(self, offset: int) -> int:
         return self.line + self.text.count("\n", 0, offset)
 
 
 def passages(path: Path) -> Iterator[Passage]:
-    """Those of one file; nothing for a file that nobody but a program reads."""
+    """The passages of one file; empty for a file that only programs read."""
     reader = _READERS.get("Makefile" if path.name == "Makefile" else path.suffix)
     if reader:
         yield from reader(path, path.read_text(encoding="utf-8"))
@@ -52,7 +52,7 @@ def passages(path: Path) -> Iterator[Passage]:
 
 def _of_page(path: Path, text: str) -> Iterator[Passage]:
     for block in markdown.blocks(text):
-        # Notes in a cell are divided by semicolons.
+        # Semicolons separate notes in a cell.
         shown = block.text.replace(";", ".") if block.kind == markdown.CELL else block.text
         yield Passage(path, block.line, shown, sentences=True)
 
@@ -79,7 +79,7 @@ def _of_yaml(path: Path, text: str) -> Iterator[Passage]:
 
 
 def _read_yaml(path: Path, text: str, line: int, *, every: bool = False) -> Iterator[Passage]:
-    """`line` is that of the text's beginning in the file."""
+    """`line` is where the text begins in the file."""
     for document in yaml.compose_all(text, Loader=_Loader):
         for key, node in _scalars(document, ""):
             if every or key in _READ:
@@ -87,12 +87,12 @@ def _read_yaml(path: Path, text: str, line: int, *, every: bool = False) -> Iter
 
 
 def _as_written(text: str, node: yaml.ScalarNode) -> str:
-    """With the newlines of the file, which the value of a folded scalar has lost."""
+    """The text with the file's newlines, which the value of a folded scalar has lost."""
     return text[node.start_mark.index : node.end_mark.index].rstrip()
 
 
 def _scalars(node: yaml.Node | None, key: str) -> Iterator[tuple[str, yaml.ScalarNode]]:
-    """Each scalar with the key that it, or the list around it, is the value of."""
+    """Each scalar, with the key whose value it is, or whose list it is in."""
     if isinstance(node, yaml.ScalarNode):
         yield key, node
     elif isinstance(node, yaml.SequenceNode):
@@ -104,7 +104,7 @@ def _scalars(node: yaml.Node | None, key: str) -> Iterator[tuple[str, yaml.Scala
 
 
 def _shown(text: str) -> str:
-    """Ansible's marks and Jinja's expressions as a reader counts them: a value is one word."""
+    """Ansible's markup and Jinja expressions as a reader counts them: a value is one word."""
     text = _JINJA.sub(lambda match: re.sub(r"\S| ", "X", match[0]), text)
     text = _TRUSTED_CODE.sub(lambda match: re.sub(r"[^\n]", "X", match[0]), text)
     text = _LINK.sub(r"\1", text)
@@ -112,7 +112,7 @@ def _shown(text: str) -> str:
 
 
 def _comments(path: Path, text: str, line: int) -> Iterator[Passage]:
-    """Neighbouring lines of comments are one passage."""
+    """Adjacent comment lines form one passage."""
     block: list[str] = []
     for number, row in enumerate([*text.splitlines(), ""], start=line):
         match = re.match(r"\s*#(.*)", row)
@@ -129,7 +129,7 @@ def _of_python(path: Path, text: str) -> Iterator[Passage]:
     tree = ast.parse(text)
     documentation = _documentation(tree, every="doc_fragments" in path.parts)
     for name, constant in documentation.items():
-        # The quotes and their newline stand before the first line of the text.
+        # The first line of the text follows the quotes and their newline.
         written = str(constant.value)
         yield from _read_yaml(path, written, constant.lineno)
         if name == "EXAMPLES":
@@ -139,7 +139,7 @@ def _of_python(path: Path, text: str) -> Iterator[Passage]:
         if isinstance(node, (ast.JoinedStr, ast.Constant)) and id(node) not in silent:
             shown = _literal(node)
             if shown.count("\n") > (node.end_lineno or node.lineno) - node.lineno:
-                shown = shown.replace("\n", " ")  # written as an escape, which is no line of the file
+                shown = shown.replace("\n", " ")  # written as an escape, so it is no new line in the file
             if " " in shown:
                 yield Passage(path, node.lineno, shown, sentences=False)
 
@@ -161,14 +161,14 @@ def _docstrings(tree: ast.AST) -> Iterator[int]:
 
 
 def _in_templates(tree: ast.AST) -> Iterator[int]:
-    """Parts of f-strings, which are read as a whole."""
+    """IDs of the parts of f-strings, which are read as a whole."""
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             yield from (id(part) for part in node.values)
 
 
 def _literal(node: ast.JoinedStr | ast.Constant) -> str:
-    """A string as its reader sees it, a value in it as X; nothing for what is no string."""
+    """A string as its reader sees it, with values as X; empty for anything but a string."""
     if isinstance(node, ast.JoinedStr):
         return "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
     return re.sub(r"\{\w+(![rs])?(:[^{}]*)?\}", "X", node.value) if isinstance(node.value, str) else ""

@@ -6,9 +6,9 @@
     python -m scripts.permission_page            # write
     python -m scripts.permission_page --check    # status 1 if the page would change
 
-What they may do is read from the objects and certificates that the engines make. Why they are there, and how long their
-credentials count, stands here; tests/unit/project/test_permissions.py says so where an identity has no words, or words have
-no identity.
+The rights are read from the objects and certificates that the engines make. The purpose of each identity and the validity of its
+credentials are written here; tests/unit/project/test_permissions.py fails for an identity without words, or words without an
+identity.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import yaml
 
 from scripts.written import ROOT, between, run
 
-sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
+sys.path.insert(0, str(ROOT / ".build" / "collections"))  # made by `make env`
 
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import NAME, NAMESPACE, SIZES
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.objects import build_objects
@@ -61,7 +61,7 @@ _NODE = {"name": NODE, "address": "192.0.2.1", "taints": []}
 _MINUTES = "a certificate for each run, 10 minutes; not kept"
 _DAYS = "`certificate_days`, in `pki/` of the control plane"
 
-# By user: how long its credential counts and where it is, and why it is there.
+# By user: the validity and place of its credential, and its purpose.
 WORDS: Mapping[str, tuple[str, str]] = {
     **{identity.user: (_MINUTES, identity.why) for identity in IDENTITIES},
     "ballast:admin": (
@@ -139,7 +139,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "the same where a DaemonSet runs the service proxy",
     ),
 }
-# What no object of ours says: rights that the API server itself binds, or another authority's.
+# Rights that are in none of our objects: bound by the API server itself, or given by another authority.
 _BUILT_IN: Mapping[str, str] = {
     "ballast:bootstrap": "everything: the group `system:masters`, whom RBAC is not asked about",
     "system:kube-controller-manager": "ClusterRole `system:kube-controller-manager`",
@@ -154,7 +154,7 @@ _BUILT_IN: Mapping[str, str] = {
 
 
 def found() -> dict[str, list[str]]:
-    """What every user may do, by all that binds it."""
+    """All rights of each user, from every binding."""
     objects = list(_objects())
     rules = {(manifest["kind"], _name(path)): manifest["rules"] for path, manifest in objects if "rules" in manifest}
     may: dict[str, list[str]] = {user: [] for user in _holders()}
@@ -184,7 +184,7 @@ def _objects() -> Iterator[tuple[str, dict[str, Any]]]:
         PRESENT, "/x", NAMESPACE, (), None, NEVER_PREEMPT, 30.0, slices=False, vm=False, image="x", names=SIZES
     )
     yield from build_objects(request).items()
-    reports = [FLEET, f"{FLEET}-canary-0", f"{FLEET}-slice-0"]  # and one of each further slice
+    reports = [FLEET, f"{FLEET}-canary-0", f"{FLEET}-slice-0"]  # and one for each further slice
     yield from worker_rights(FLEET_NAMESPACE, reports).items()
     yield from kube_proxy.manifests(kube_proxy.LabKubeProxyRequest("/x", "/x", "x", "x", "nftables")).items()
     for manifest in yaml.safe_load(SERVICE_PROXY.read_text(encoding="utf-8"))["items"]:
@@ -201,7 +201,7 @@ def _objects() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _holders() -> list[str]:
-    """Everybody who has a client certificate."""
+    """All users with a client certificate."""
     request = _request()
     made = [*certificates(request), *node_certificates(request)]
     return [identity.user for identity in IDENTITIES] + [

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from scripts.written import ROOT, between, run
 
-sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
+sys.path.insert(0, str(ROOT / ".build" / "collections"))  # made by `make env`
 
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.facts import DEPLOYMENTS
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.messages import MESSAGES
@@ -37,7 +37,7 @@ _HEAD = """| check | kind | change | kube-proxy | goes by | known from |
 
 
 def as_markdown() -> str:
-    """One row for each rule, hard ones first. Ids lead to texts and remedies."""
+    """One row for each rule, hard ones first. IDs link to texts and remedies."""
     return _HEAD + "".join(_row(rule) for rule in sorted(RULES, key=lambda rule: (rule.severity, rule.id)))
 
 
@@ -52,7 +52,7 @@ def _row(rule: Rule) -> str:
 
 
 def _change(applies: Transition) -> str:
-    """With the modes for which the check also runs where the mode does not change."""
+    """The transition, with the modes for which the check also runs when the mode does not change."""
     modes = [mode for mode in MODES if applies.covers(mode, mode)]
     if not modes:
         return str(applies)

@@ -57,7 +57,7 @@ def read_words(path: Path = WORDS) -> list[Word]:
 
 
 def _pattern(words: str) -> re.Pattern[str]:
-    """Over whole words, which a line of the page may end between."""
+    """Matches whole words, which may be divided by a line end."""
     return re.compile(rf"(?<![\w-])(?:{words})(?![\w-])".replace(" ", r"\s+"), re.IGNORECASE)
 
 
@@ -76,7 +76,7 @@ def _in_short(text: str) -> str:
 
 
 def sentences(text: str) -> Iterator[tuple[int, str]]:
-    """Each sentence with where it begins. A colon before a capital ends one too: what follows is read alone."""
+    """Each sentence with its offset. A colon before a capital also ends one, as the rest is read separately."""
     begin = 0
     for match in _END.finditer(text):
         if not text[: match.end()].lower().endswith(_ABBREVIATIONS):
@@ -113,7 +113,7 @@ def find_links(path: Path, page: str, own: str, root: Path = ROOT) -> Iterator[F
 
 
 def _broken(path: Path, target: str, own: str, root: Path) -> str:
-    """Why a link leads nowhere; empty for one that leads somewhere, or out of the project."""
+    """Why a link is broken; empty for a working link, and for one out of the project."""
     place, _hash, anchor = target.partition("#")
     of_ours = re.fullmatch(rf"{re.escape(own)}/(?:blob|tree|raw)/[^/]+/(.+)", place)
     if of_ours:
@@ -131,7 +131,7 @@ def _broken(path: Path, target: str, own: str, root: Path) -> str:
 
 @functools.cache
 def _anchors(page: Path) -> frozenset[str]:
-    """Hundreds of links lead to the pages of errors."""
+    """Cached, as hundreds of links lead to the error pages."""
     return frozenset(markdown.anchors(page.read_text(encoding="utf-8")))
 
 
@@ -144,7 +144,7 @@ def find_lines(path: Path, page: str) -> Iterator[Finding]:
 
 
 def files(places: Sequence[Path]) -> list[Path]:
-    """What is to be read below the places; without any, of the whole project."""
+    """The files to read below the places; without places, those of the whole project."""
     chosen = set(_every_file())
     if places:
         named = [place.resolve() for place in places]
@@ -153,7 +153,7 @@ def files(places: Sequence[Path]) -> list[Path]:
 
 
 def _every_file() -> Iterator[Path]:
-    """CHANGELOG.md is made of the fragments."""
+    """All files but CHANGELOG.md, which is generated from the fragments."""
     yield from (page for page in markdown.pages() if page.name != "CHANGELOG.md")
     for name in _SHIPPED:
         yield from (path for path in (ROOT / name).rglob("*") if path.is_file())

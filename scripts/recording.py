@@ -36,21 +36,21 @@ MARKS = ("<!-- transcript:lab begin -->", "<!-- transcript:lab end -->")
 COLUMNS, ROWS = 116, 28
 PROMPT = "# "
 _READ_BYTES = 2**16
-# With them a make says which directories it enters, and Ansible shows no progress.
+# With these variables make prints the directories that it enters, and Ansible shows no progress.
 _NOT_OF_A_READER = ("MAKEFLAGS", "MAKELEVEL", "NO_COLOR")
-# Of the drawing.
+# Sizes in the drawing.
 _CELL, _LINE, _MARGIN = 7.23, 17, 12
-_LONGEST_GAP = 2.0  # seconds; a longer one is shortened
-_SHORTEST_VIEW = 0.25  # seconds that a line which is written over is worth drawing
-_HOLD = 6.0  # seconds that the last picture stays before it begins again
+_LONGEST_GAP = 2.0  # seconds; longer pauses are shortened
+_SHORTEST_VIEW = 0.25  # seconds; overwritten text that was visible for less time is not drawn
+_HOLD = 6.0  # seconds that the last picture remains before the animation restarts
 _STEP = re.compile(r"^ [✓✗•] ")
 
 
-# Record.
+# Recording.
 
 
 def record(path: Path, commands: Sequence[str]) -> int:
-    """The status of the first command that fails, which is the last one then; 0 where none does."""
+    """The exit status of the first command that fails, after which no further one runs; 0 if none fails."""
     with path.open("w", encoding="utf-8") as file:
         print(json.dumps({"version": 2, "width": COLUMNS, "height": ROWS}), file=file)
         begun = time.monotonic()
@@ -93,7 +93,7 @@ def _read(terminal: int) -> bytes:
 
 
 def _decode(data: bytes) -> tuple[str, bytes]:
-    """Text, and the bytes of a character that is not whole yet."""
+    """The text, and the bytes of an incomplete character at the end."""
     for cut in range(4):
         try:
             return data[: len(data) - cut].decode(), data[len(data) - cut :]
@@ -102,12 +102,12 @@ def _decode(data: bytes) -> tuple[str, bytes]:
     return data.decode(errors="replace"), b""
 
 
-# What a terminal shows of it.
+# The terminal's contents.
 
 
 @dataclass
 class Line:
-    """What a line of the terminal has shown, each text with the second since when."""
+    """The texts that a line of the terminal has shown, each with the second at which it appeared."""
 
     views: list[tuple[float, str]] = field(default_factory=list)
 
@@ -118,7 +118,7 @@ class Line:
 
 @dataclass
 class Screen:
-    """As much of a terminal as our own programs use: a cursor that goes to the beginning of its line, and erases to its end."""
+    """The terminal features that our own programs use: a cursor that returns to the beginning of its line, and erasing to the end."""
 
     columns: int
     lines: list[Line] = field(default_factory=lambda: [Line()])
@@ -154,7 +154,7 @@ class Screen:
 
 
 def read_recording(path: Path) -> Screen:
-    """Gaps of the recording are shortened."""
+    """The screen of a recording, with long pauses shortened."""
     rows = [json.loads(row) for row in path.read_text(encoding="utf-8").splitlines()]
     screen = Screen(rows[0]["width"])
     shown = before = 0.0
@@ -175,11 +175,11 @@ def first_summary(lines: Sequence[str]) -> list[str]:
     return [line.rstrip() for line in output[last + 1 :]]
 
 
-# Draw.
+# Drawing.
 
 
 def draw(screen: Screen) -> str:
-    """Without animations it is the last picture. Lines that were written over are drawn for the time that they were seen."""
+    """Without animation it shows the last picture. Overwritten lines are drawn for the time during which they were visible."""
     end = max(at for line in screen.lines for at, _text in line.views) + _HOLD
     width, height = screen.columns * _CELL + 2 * _MARGIN, ROWS * _LINE + 2 * _MARGIN
     texts: list[str] = []
@@ -221,7 +221,7 @@ def draw(screen: Screen) -> str:
 
 
 def _views(line: Line) -> Iterator[tuple[float, float | None, str]]:
-    """Since when, until when (None for ever) and what; without what was seen too shortly, and without blanks."""
+    """Begin, end (None for no end) and text; without texts that were visible too briefly, and without blank ones."""
     begin = None
     for number, (at, text) in enumerate(line.views):
         until = line.views[number + 1][0] if number + 1 < len(line.views) else None
@@ -234,7 +234,7 @@ def _views(line: Line) -> Iterator[tuple[float, float | None, str]]:
 
 
 def _roll(screen: Screen, end: float) -> str:
-    """The lines go up as they do in a terminal that is full."""
+    """Scroll the lines as a full terminal does."""
     begun = [min((at for at, _text in line.views), default=None) for line in screen.lines]
     steps = ["0%{transform:none}"]
     for number in range(ROWS, len(begun)):

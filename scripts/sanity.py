@@ -66,7 +66,7 @@ def copy_sources() -> None:
 
 
 def pip_settings() -> str:
-    """pip's settings of this machine as a file: those of its files, then those of PIP_* variables, so that these win."""
+    """This machine's pip settings as a file: those of its files, then those of PIP_* variables, which override them."""
     shown = run([sys.executable, "-m", "pip", "config", "list"]).splitlines()
     settings: dict[str, str] = {}
     for line in sorted(shown, key=lambda line: line.startswith(":env:")):
@@ -94,7 +94,7 @@ def prepare_home() -> None:
     script.write_text(GET_PIP.format(wheel=str(wheel)), encoding="utf-8")
     settings = CACHE / ".config/pip/pip.conf"
     settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.touch(mode=0o600)  # an index may be named with a password
+    settings.touch(mode=0o600)  # an index's URL may have a password
     settings.write_text(pip_settings(), encoding="utf-8")
 
 

@@ -23,7 +23,7 @@ import yaml
 
 from scripts.written import ROOT, between, run
 
-sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
+sys.path.insert(0, str(ROOT / ".build" / "collections"))  # made by `make env`
 
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.request import PLAYBOOKS
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.variables import OWN
@@ -31,8 +31,8 @@ from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.variables impor
 PAGE = ROOT / "docs/awx.md"
 BEGIN, END = "<!-- surveys begin -->", "<!-- surveys end -->"
 _BATCHES = ("canaries", "max_fail", "pause", "gate_query", "gate_prometheus", "gate_threshold")
-# Of each playbook, what a person is asked at each start, without the prefix. What is the same for a fleet, what a file holds, and what acts belong
-# into the template.
+# For each playbook, the questions at each start, without the prefix. What is the same for a fleet, what a file contains, and what makes
+# a run act belongs into the template.
 QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "kube_proxy_migrate": ("hosts", "mode", *_BATCHES, "confirm_within"),
     "kube_proxy_rollback": ("hosts", *_BATCHES),
@@ -43,22 +43,23 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "readiness": ("hosts", "exercise"),
     "fleet_run": ("playbook", "state", "slices", "parallelism", "forks"),
 }
-# A fleet run asks those of the playbook that it divides too. kube_proxy_migrate has all of kube_proxy_rollback; which of them is run, an answer says.
+# A fleet run also asks the questions of the playbook that it divides. kube_proxy_migrate has all of kube_proxy_rollback; an answer decides
+# which of the two runs.
 _DIVIDED = {"fleet_run": "kube_proxy_migrate"}
-# Without it the playbook refuses, always or in one state, which no argument spec says.
+# Without these the playbook refuses to run, always or in one state, which an argument spec cannot say.
 _REQUIRED = {("kube_proxy_migrate", "mode"), ("image_pull_proxy", "max_in_flight"), ("fleet_run", "playbook")}
-# Whose options are variables of the playbook.
+# Modules whose options are variables of the playbook.
 _MODULES = {
     "kube_proxy_migrate": "kube_proxy_change",
     "kube_proxy_rollback": "kube_proxy_change",
     "kube_proxy_cleanup": "kube_proxy_cleanup",
 }
 _TYPES = {"str": "text", "path": "text", "raw": "text", "int": "integer", "float": "float"}
-_LONGEST = 1024  # letters of an answer
+_LONGEST = 1024  # characters of an answer
 
 
 def options(playbook: str) -> dict[str, Any]:
-    """Argument specs of a playbook's variables, by their names without the prefix."""
+    """Argument specs of a playbook's variables, by name without the prefix."""
     prefix = PLAYBOOKS[playbook].prefix
     found: dict[str, Any] = {}
     if playbook in _MODULES:
@@ -80,7 +81,7 @@ def documentation(module: Path) -> dict[str, Any]:
 
 
 def survey(playbook: str) -> dict[str, Any]:
-    """As AWX's API takes it: POST to job_templates/ID/survey_spec/."""
+    """The survey for AWX's API: POST to job_templates/ID/survey_spec/."""
     return {"name": "", "description": "", "spec": questions(playbook)}
 
 
@@ -90,7 +91,7 @@ def questions(playbook: str) -> list[dict[str, Any]]:
     rows = [question(playbook, prefix, name, known[name]) for name in QUESTIONS[playbook]]
     if playbook not in _DIVIDED:
         return rows
-    # To end a run, or to roll back, there is no mode to name: an answer that must be given would be a wrong one.
+    # Ending or rolling back a run needs no mode: a required answer would have to be a wrong one.
     return rows + [{**row, "required": False} for row in questions(_DIVIDED[playbook])]
 
 
@@ -111,7 +112,7 @@ def question(playbook: str, prefix: str, name: str, option: Mapping[str, Any]) -
 
 
 def shown(description: str | list[str]) -> str:
-    """The first sentence that says what it is, without Ansible's marks."""
+    """The first sentence of a description, without Ansible's markup."""
     first = description if isinstance(description, str) else description[0]
     return re.sub(r"\b[A-Z]+\((?:[^():]*:)?([^()]*)\)", r"\1", first.strip())
 

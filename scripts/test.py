@@ -32,12 +32,12 @@ sys.path.insert(0, str(ROOT))
 from scripts import test_times  # noqa: E402
 
 TAIL_LINES = 60
-NAMED_TESTS = 10  # of a part, when tests of it failed
-# How Ansible, pytest and molecule begin the line that says what failed, and how many lines after it say more of it.
+NAMED_TESTS = 10  # of a part, when some of its tests failed
+# How Ansible, pytest and molecule begin the line that says what failed, and the number of following lines that explain it.
 TELLS = re.compile(r"^(fatal: |failed: |FAILED |ERROR |E {3})")
 MORE_LINES = 4
 HEARTBEAT_SECONDS = 30
-# Checks that need no root have no machines and clusters that are waited for: they take the processors that others leave.
+# Parts without root have no machines or clusters to wait for, so they only use processor time that others leave.
 NICE = 5
 
 
@@ -48,11 +48,11 @@ class Part:
     lane: str
     group: str = ""
     needs: tuple[str, ...] = ()
-    minutes: int = 20  # then it is ended and has failed
+    minutes: int = 20  # after which it is ended and has failed
     root: bool = False
     background: bool = False  # gives way to others although it needs root
-    check: bool = True  # counts as a test; else it only prepares, and counts when it fails
-    clean: tuple[str, ...] = ()  # removes what it made, where the part cannot do so itself when it is ended
+    check: bool = True  # counts as a test; otherwise it only prepares, and only counts when it fails
+    clean: tuple[str, ...] = ()  # command that removes what the part made, if the part cannot do so when it is ended
     pytest: bool = False  # its tests are counted from its junit file
 
     @property
@@ -71,10 +71,10 @@ def pytest(*arguments: str) -> tuple[str, ...]:
 PLUGINS = "ansible_collections.ballast.kube.plugins"
 ALL_HERE = ("packages", "env", "binaries")
 HERE = "not vm and not alone and not versions and not long"
-# Apart from the others, which they do not disturb.
+# Run separately from the others, which they do not disturb.
 PLANES = ("tests/integration/planes", "tests/integration/test_plane_*.py")
-# Those of kube-proxy and of rules, in namespaces and without a lab; and all others that have the control plane of tests/integration/kube_proxy.py:
-# the machine has room for one.
+# Tests of kube-proxy and of rules, in namespaces and without a lab; and all others that use the control plane of
+# tests/integration/kube_proxy.py: the machine has capacity for one.
 PROXY = tuple(
     f"tests/integration/test_{name}.py"
     for name in (
@@ -93,7 +93,7 @@ PARTS = (
     Part("format", (f"{BIN}/ruff", "format", "--check", "--output-format=concise", "."), lane="tools", group="lint", needs=("env",)),
     Part("mypy", (f"{BIN}/mypy", "-p", PLUGINS), lane="tools", group="lint", needs=("env",)),
     Part("mypy-scripts", (f"{BIN}/mypy", "scripts"), lane="tools", group="lint", needs=("env",)),
-    # `file` is a function of ours, which it takes for the type of Python 2.
+    # vermin takes our function `file` for Python 2's type.
     Part("python-3.9", (f"{BIN}/vermin", "--quiet", "--no-tips", "--violations", "-t=3.9-", "--exclude", "file",
          "plugins/module_utils", "plugins/modules"), lane="tools", group="lint", needs=("env",)),
     Part("yamllint", (f"{BIN}/yamllint", "--strict", "."), lane="tools", group="lint", needs=("env",)),
@@ -106,13 +106,13 @@ PARTS = (
     Part("option-tables", (f"{BIN}/python", "-m", "scripts.option_tables", "--check"), lane="tools", group="lint", needs=("env",)),
     Part("pins", (f"{BIN}/python", "-m", "scripts.audit", "pins"), lane="tools", group="lint", needs=("env",)),
     Part("build", (f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
-    # What gives way is a lane of its own: from the beginning to the end it takes what the tests of labs leave of the processors.
+    # Parts that give way have a lane of their own: all the time they use the processor time that tests of labs leave.
     Part("unit", pytest("-n", "2", "--timeout=600", "tests/unit"), lane="tools", needs=("env",), minutes=75, pytest=True),
     Part("sanity", (f"{BIN}/python", "-m", "scripts.sanity"), lane="tools", needs=("env",), minutes=40),
-    # Of the virtual machines, a quarter of an hour when it is not there yet: ready when they begin, in the time that others leave.
+    # For the virtual machines; a quarter of an hour if it is not built yet. It is built in spare time before they begin.
     Part("kernel", (f"{BIN}/ansible", "localhost", "-m", "ballast.kube.lab_image", "-a", "recipe=kernel-uml-built"), lane="kernel",
          check=False, needs=("packages", "env"), minutes=60, root=True, background=True),
-    # These compare the whole machine before and after, so the parts with machines and labs of their own wait for them.
+    # These compare the whole machine before and after, so the parts with their own machines and labs wait for them.
     Part("alone", pytest("-m", "alone", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, root=True, pytest=True),
     Part("integration", pytest("-m", HERE, "--timeout=900", "tests/integration", *(f"--ignore-glob={path}" for path in (*PLANES, *PROXY))), lane="lab",
          needs=ALL_HERE, minutes=75, root=True, pytest=True),
@@ -120,8 +120,8 @@ PARTS = (
     Part("proxy-tests", pytest("-m", HERE, "--timeout=900", *glob(*PROXY)), lane="machines", needs=(*ALL_HERE, "alone"), minutes=40, root=True, pytest=True),
     Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="machines", needs=(*ALL_HERE, "alone", "kernel"), minutes=30,
          root=True, pytest=True),
-    # Last, in the lane that ends first: its machines cost processor time in proportion to the time that it takes, so that it takes twice as long
-    # beside tests.
+    # Last, in the lane that ends first: its machines use processor time in proportion to its duration, which doubles beside
+    # other tests.
     Part("molecule", (f"{BIN}/molecule", "test", "--all", "--exclude", "kubeadm"), lane="machines", needs=(*ALL_HERE, "alone", "kernel"), minutes=75, root=True,
          clean=(f"{BIN}/molecule", "destroy", "--all")),
 )
@@ -166,7 +166,7 @@ class Run:
 
 
 def plain(line: str) -> str:
-    """A line without colours and without the frame that molecule draws about what it runs."""
+    """A line without colours and the frame that molecule draws around output."""
     return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", line).lstrip(" │")
 
 
@@ -177,7 +177,7 @@ def tail(path: Path, count: int) -> list[str]:
 
 
 def failures(run: Run) -> list[str]:
-    """What failed: each test of a pytest part with the first line of the reason, else the lines of the log that say so."""
+    """What failed: for a pytest part each test with the first line of the reason, else the lines of the log that report failures."""
     if run.part.pytest:
         return failed_tests(run)
     return tell_failures(run) if run.state == "failed" else []
@@ -202,7 +202,7 @@ def failed_tests(run: Run) -> list[str]:
 
 
 def count(run: Run, *, passed: bool) -> Counts:
-    """What a finished part adds to the sum. A pytest part that ran no test has failed."""
+    """What a finished part adds to the sum. A pytest part without tests has failed."""
     if run.part.pytest and run.junit.is_file():
         suites = list(ElementTree.parse(run.junit).getroot().iter("testsuite"))
         total, failures, errors, skipped = (
@@ -217,7 +217,7 @@ def count(run: Run, *, passed: bool) -> Counts:
 
 
 def environment() -> dict[str, str]:
-    """The environment of every part: this checkout's tools and collection first, and nothing of an outer make."""
+    """The environment of every part: this checkout's tools and collection first, without variables of an outer make."""
     kept = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     return {
         **kept,
@@ -230,9 +230,9 @@ def environment() -> dict[str, str]:
 
 
 def give_way(pid: int) -> None:
-    """A kernel that groups tasks by session (sched(7), autogroup) compares nice values within a session only, and the
-    sessions by a value of their own."""
-    with contextlib.suppress(OSError):  # it groups none, or the process has ended
+    """Lower the priority of the process's session. A kernel that groups tasks by session (sched(7), autogroup) compares nice values only
+    within a session, and sessions by a separate value."""
+    with contextlib.suppress(OSError):  # no autogroups, or the process has ended
         Path(f"/proc/{pid}/autogroup").write_text(str(NICE), encoding="ascii")
 
 
@@ -262,7 +262,7 @@ class Driver:
         if part.root and os.geteuid() != 0:
             self.end(run, passed=False, why="needs root: sudo make test")
             return
-        for path in (run.junit, run.log):  # by a run before
+        for path in (run.junit, run.log):  # of an earlier run
             path.unlink(missing_ok=True)
         way = ("nice", "-n", str(NICE)) if part.gives_way else ()
         argv = [*way, *part.argv, *self.extra] + ([f"--junitxml={run.junit}"] if part.pytest else [])
@@ -299,9 +299,9 @@ class Driver:
             self.say(f"   the whole of it: {run.log.relative_to(ROOT)}")
 
     def stop(self, runs: list[Run], why: str, *, reported: bool = False) -> None:
-        """End parts and all of their children: first so that they can clean up, which takes a lab a while; then for good.
+        """End parts with all their children: first so that they can clean up, which takes a lab a while; then by force.
 
-        Each signal is sent once, for a second one would interrupt the cleaning. A further interrupt goes on to the next.
+        Each signal is sent once, as a second one would interrupt the cleaning. A further interrupt proceeds to the next signal.
         """
         for number, seconds in ((signal.SIGINT, 120), (signal.SIGTERM, 20), (signal.SIGKILL, 20)):
             interrupted, until = self.interrupted, time.monotonic() + seconds
@@ -336,9 +336,9 @@ class Driver:
             pass
 
     def ready(self, run: Run) -> bool:
-        """Whether a waiting part may start now; marks it when it never will."""
+        """Whether a waiting part may start now; marks it when it never can."""
         states = {other.part.name: other.state for other in self.runs}
-        needs = [need for need in run.part.needs if need in states]  # what was not asked for is taken to be there
+        needs = [need for need in run.part.needs if need in states]  # parts that were not requested count as done
         broken = [need for need in needs if states[need] in ("failed", "not run")]
         if broken:
             run.state, run.why, run.counts = "not run", f"needs {broken[0]}", Counts(skipped=1)
@@ -395,7 +395,7 @@ class Driver:
     def give_up(self) -> None:
         running = [run for run in self.runs if run.state == "running"]
         self.say(f"interrupted; ending {', '.join(run.part.name for run in running) or 'nothing'}")
-        # A part that is alone shares our terminal, whose interrupt has reached it already.
+        # A part that runs alone shares our terminal, so the interrupt has already reached it.
         self.stop(running, "interrupted", reported=self.alone and self.number == signal.SIGINT)
         for run in self.runs:
             if run.state == "waiting":

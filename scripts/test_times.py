@@ -22,7 +22,7 @@ def place() -> Path:
 
 
 def read(path: Path) -> dict[str, float]:
-    """Seconds by part; nothing where none are kept, or somebody else's file lies there."""
+    """Seconds by part; empty if none are stored, or the file is somebody else's."""
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))["parts"]
         return {str(name): float(seconds) for name, seconds in kept.items()}
@@ -31,7 +31,7 @@ def read(path: Path) -> dict[str, float]:
 
 
 def write(path: Path, *, parts: dict[str, float], reports: list[Path], busy: float) -> None:
-    """Not where the directory cannot be written: nobody asked for it."""
+    """Store the times; does nothing if the directory is not writable, as nobody asked for it."""
     kept: dict[str, Any] = {"parts": parts, "busy": round(busy, 2), "files": slowest(reports)}
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def write(path: Path, *, parts: dict[str, float], reports: list[Path], busy: flo
 
 
 def slowest(reports: list[Path]) -> dict[str, float]:
-    """Seconds by test module, of those with most."""
+    """Seconds by test module, for the slowest modules."""
     seconds: dict[str, float] = defaultdict(float)
     for report in reports:
         if report.is_file():
@@ -50,7 +50,7 @@ def slowest(reports: list[Path]) -> dict[str, float]:
 
 
 class Ticks(NamedTuple):
-    """Of all processors since the machine was started (proc(5), the first line of /proc/stat). `nice`: of programs that give way."""
+    """Ticks of all processors since boot (proc(5), the first line of /proc/stat). `nice`: of programs with low priority."""
 
     user: int
     nice: int

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
+sys.path.insert(0, str(ROOT / ".build" / "collections"))  # made by `make env`
 
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import (  # noqa: E402
     DEFAULT_KUBERNETES,
@@ -40,8 +40,8 @@ from ansible_collections.ballast.kube.plugins.module_utils._binaries.families im
 
 TOOLCHAIN = ROOT / "roles" / "kubernetes_binaries" / "files" / "toolchain"
 ARCHITECTURES = ("amd64", "arm64")
-# Modules that releases of a minor version pin at a version which is known to be bad (requirements/known-bad.toml), with what they are
-# built with instead, or with a later one that a release asks for itself.
+# Modules that releases of a minor version pin at a known bad version (requirements/known-bad.toml), with the version that replaces it
+# unless a release itself requires a later one.
 RAISED = {
     ("kubernetes", "1.35"): {"google.golang.org/grpc": "1.83.2"},
     ("kubeadm", "1.36"): {
@@ -53,7 +53,7 @@ RAISED = {
     ("metrics-server", "0.9"): {"golang.org/x/crypto": "0.55.0", "google.golang.org/grpc": "1.83.2"},
 }
 
-# Libraries that a family keeps at its own version although it is built with those of Kubernetes: it does not compile with the newer one.
+# Libraries that a family keeps at its own version although it is built with those of Kubernetes, as it does not compile with newer ones.
 KEPT = {
     # Its NRI 0.9.0 sets a field of the runtime specification that is a pointer since 1.3.0.
     "kube-network-policies": {"github.com/opencontainers/runtime-spec"},
@@ -61,7 +61,7 @@ KEPT = {
 
 _ROLES = ("control_plane", "kubernetes_binaries", "node_instances")
 _V = r"(\d+\.\d+\.\d+)"
-# Where the default version of Kubernetes is decided, and then what names it, with the version as the group of each pattern.
+# Where the default version of Kubernetes is decided, followed by what names it; the version is the group of each pattern.
 DEFAULT_PLACES = {
     "plugins/module_utils/_binaries/families.py": [rf'^DEFAULT_KUBERNETES = "{_V}"'],
     "plugins/doc_fragments/_binaries.py": [rf"^    default: {_V}$"],
@@ -81,7 +81,7 @@ DEFAULT_PLACES = {
 
 
 def go(*arguments: str, cwd: Path, **environment: str) -> str:
-    """The output of a go command; its own words are shown when it fails."""
+    """The output of a go command. When it fails, its own messages are shown."""
     settings = {"GOWORK": "off", "CGO_ENABLED": "0", "GOOS": "linux", **environment}
     done = subprocess.run(
         ["go", *arguments], cwd=cwd, env={**os.environ, **settings}, stdout=subprocess.PIPE, text=True, check=False
@@ -102,7 +102,7 @@ def parse_staging(text: str, *, prefix: str) -> list[str]:
 
 
 def parse_go_line(text: str) -> str:
-    """The minimum Go version that a go.mod asks for."""
+    """The minimum Go version that a go.mod requires."""
     match = re.search(r"^go (\S+)$", text, re.MULTILINE)
     if match is None:
         raise SystemExit("the module's go.mod has no go line")
@@ -116,11 +116,12 @@ def format_module(
     # What `go test` makes cannot be a tool.
     programs = sorted(component.package for component in family.components if not component.test)
     tools = "".join(f"\t{package}\n" for package in programs)
-    # Programs of one family may come from several modules with one version (etcd, etcdctl); a component's module is its own or the family's.
+    # Programs of one family may come from several modules with one version (etcd, etcdctl); a component's module is its own or that
+    # of the family.
     requires = "".join(
         f"\t{module} v{pin}\n" for module, pin in sorted({**libraries, **requirements(family, version)}.items())
     )
-    # The module's own Go line: it decides the GODEBUG defaults of the programs as well as the least toolchain.
+    # The module's own Go line: it decides both the GODEBUG defaults of the programs and the minimum toolchain.
     text = f"module ballast.example/{family.name}\n\ngo {parse_go_line(upstream)}\n\ntool (\n{tools})\n\nrequire (\n{requires})\n"
     staging = parse_staging(upstream, prefix=family.staging) if family.staging else []
     if family.command:
@@ -132,7 +133,7 @@ def format_module(
 
 
 def requirements(family: Family, version: str) -> dict[str, str]:
-    """The modules that ours asks for, with their versions: those of the programs, or of what a command of ours is made of."""
+    """The modules that our go.mod requires, with versions: those of the programs, or those of which our own command is made."""
     raised = RAISED.get((family.name, version.rpartition(".")[0]), {})
     if not family.command:
         return {**{module_of(family, component.package): version for component in family.components}, **raised}
@@ -140,10 +141,10 @@ def requirements(family: Family, version: str) -> dict[str, str]:
 
 
 def shared(family: Family, version: str, *, resolved: str) -> dict[str, str]:
-    """The libraries that a go.mod asks for otherwise than Kubernetes does, with the versions of Kubernetes. Go takes the newer one.
+    """The libraries for which a go.mod requires another version than Kubernetes, with Kubernetes' versions. Go uses the newer one.
 
-    A staging module is named v0.0.0 by Kubernetes' own go.mod and by its version elsewhere. What replaces it is the same, but the name
-    is in the paths of a compiled package.
+    Kubernetes' own go.mod names a staging module v0.0.0, others name it by its version. The replacement is the same, but the name is in the
+    paths of a compiled package.
     """
     if not family.shares_libraries:
         return {}
@@ -159,7 +160,7 @@ def shared(family: Family, version: str, *, resolved: str) -> dict[str, str]:
 
 
 def parse_requirements(text: str) -> dict[str, str]:
-    """The modules that a go.mod asks for, with their versions."""
+    """The modules that a go.mod requires, with their versions."""
     return dict(re.findall(r"^(?:require\s+|\t)(\S+)\s+v(\S+?)(?:\s*//.*)?$", text, re.MULTILINE))
 
 
@@ -168,13 +169,13 @@ def module_of(family: Family, package: str) -> str:
 
 
 def tags(name: str, version: str) -> list[str]:
-    """What the programs of a family and version are built with, as options of a go command."""
+    """The build tags of a family and version, as options of a go command."""
     family = FAMILIES[name]
     return ["-tags", family.tags_of(version)] if family.tags else []
 
 
 def build(family: Family, version: str, *, compiled: bool) -> dict[str, bytes]:
-    """The two files, made from nothing in a temporary folder; with `compiled` the programs are compiled of them too, and then minutes pass."""
+    """The two files, made from scratch in a temporary folder. With `compiled` the programs are also compiled, which takes minutes."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / version
         folder.mkdir()
@@ -198,13 +199,13 @@ def build(family: Family, version: str, *, compiled: bool) -> dict[str, bytes]:
 
 
 def compile_programs(family: Family, version: str, *, folder: Path) -> None:
-    """Compile what the pins are for, and keep nothing: libraries of another version than a program's own may not fit it."""
+    """Compile the pinned programs and discard the result: libraries in another version than a program's own may not fit it."""
     programs = [component.package for component in family.components if not component.test]
     go("build", "-trimpath", "-o", os.devnull, *tags(family.name, version), *programs, cwd=folder)
 
 
 def resolve(family: Family, version: str, *, folder: Path) -> None:
-    """Go completes go.mod and writes go.sum, for what the programs import on each architecture."""
+    """Let Go complete go.mod and write go.sum, for what the programs import on each architecture."""
     packages = [component.package for component in family.components]
     tests = [component.package for component in family.components if component.test]
     for architecture in ARCHITECTURES:
@@ -215,19 +216,19 @@ def resolve(family: Family, version: str, *, folder: Path) -> None:
 
 
 def committed() -> list[tuple[str, str]]:
-    """The families and versions that have a folder, oldest version first."""
+    """The families and versions with a folder, oldest version first."""
     pairs = [(path.parent.name, path.name) for path in TOOLCHAIN.glob("*/*") if VERSION.fullmatch(path.name)]
     return sorted(pairs, key=lambda pair: (pair[0], version_key(pair[1])))
 
 
 def with_kubernetes(version: str) -> list[tuple[str, str]]:
-    """The families that are pinned for each version of Kubernetes, with theirs."""
+    """The families that are pinned for each version of Kubernetes, with their versions."""
     pairs = [(family.name, version) for family in FAMILIES.values() if family.follows]
     return [*pairs, ("sample-apiserver", staging_version(version))]
 
 
 def parse_pairs(words: list[str]) -> list[tuple[str, str]]:
-    """The families and versions that the command names; empty for no words. ValueError where they are not of these forms."""
+    """The families and versions in the command; empty for no words. ValueError for words of another form."""
     if not words:
         return []
     *families, version = words

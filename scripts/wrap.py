@@ -24,7 +24,7 @@ from scripts.written import ROOT, run
 COLUMNS = 120
 _ITEM = re.compile(r"(?P<indent> *)(?P<mark>(?:[-*+]|\d+[.)]) +)?")
 _OF_ITS_OWN = re.compile(r"\s*(?:[#|<>]|!\[)")
-# At the begin of a line these words would be a list, a heading, a quotation or a table.
+# At the beginning of a line these words would start a list, a heading, a quotation or a table.
 _STRUCTURE = re.compile(r" (?=(?:[-*+|>]|#+|\d+[.)])(?: |$))")
 _GLUE = "\0"
 
@@ -51,7 +51,7 @@ def _filled(paragraph: list[str]) -> list[str]:
     if all(len(line) <= COLUMNS for line in paragraph):
         return paragraph
     match = _ITEM.match(paragraph[0])
-    assert match is not None  # it matches everything
+    assert match is not None  # it matches every line
     indent, mark = match["indent"], match["mark"] or ""
     text = " ".join(line.strip() for line in paragraph)[len(mark) :]
     text = markdown.CODE.sub(lambda code: code[0].replace(" ", _GLUE), text)
@@ -72,7 +72,7 @@ def files() -> Iterator[tuple[Path, str]]:
 
 
 def pages() -> list[Path]:
-    """Those that are written by hand, at least in part."""
+    """Pages that are written by hand, at least in part."""
     generated = {ROOT / "CHANGELOG.md", *(ROOT / "docs/reference").glob("errors-*.md")}
     return [page for page in markdown.pages() if page not in generated]
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, ballast.kube contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files of the project that a program writes from something else in it, whole or between two marks."""
+"""Files of the project that a program writes from other files, as a whole or between two marks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def run(program: str, usage: str | None, arguments: Sequence[str], files: Iterable[tuple[Path, str]]) -> int:
-    """Write those that are others than they should be, with `--check` only name them; then the status is 1.
+    """Write the files that differ from their text; with `--check` only name them, with exit status 1.
 
-    `files` are paths with the text that belongs there; nothing of them is computed for arguments that are wrong.
+    `files` are paths with their texts; for wrong arguments no text is computed.
     """
     if list(arguments) not in ([], ["--check"]):
         sys.exit(usage)
@@ -30,12 +30,12 @@ def run(program: str, usage: str | None, arguments: Sequence[str], files: Iterab
 
 
 def between(page: Path, first: str, last: str, text: str) -> str:
-    """The page with the text in lines of its own between two marks. Ends the program if it lacks one of them."""
+    """The page with the text, on lines of its own, between two marks. Ends the program if a mark is missing."""
     return between_marks(page.read_text(encoding="utf-8") if page.is_file() else "", page, first, last, text)
 
 
 def between_marks(old: str, page: Path, first: str, last: str, text: str) -> str:
-    """The same for a text that was read already; `page` is named if a mark is missing, repeated or out of order."""
+    """The same for a text that was already read; `page` is named if a mark is missing, repeated or out of order."""
     if old.count(first) != 1 or old.count(last) != 1 or old.index(first) > old.index(last):
         sys.exit(f"{page} needs these two lines, once each: {first} and {last}")
     above, _first, rest = old.partition(first)
