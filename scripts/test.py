@@ -262,7 +262,7 @@ class Driver:
         if part.root and os.geteuid() != 0:
             self.end(run, passed=False, why="needs root: sudo make test")
             return
-        for path in (run.junit, run.log):  # of an earlier run
+        for path in (run.junit, run.log):  # left by an earlier run
             path.unlink(missing_ok=True)
         way = ("nice", "-n", str(NICE)) if part.gives_way else ()
         argv = [*way, *part.argv, *self.extra] + ([f"--junitxml={run.junit}"] if part.pytest else [])

@@ -179,9 +179,8 @@ def build(family: Family, version: str, *, compiled: bool) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / version
         folder.mkdir()
-        (Path(name) / "command").symlink_to(
-            TOOLCHAIN / family.name / "command"
-        )  # where a command of ours is replaced from
+        # The replacement of our own command points here.
+        (Path(name) / "command").symlink_to(TOOLCHAIN / family.name / "command")
         described = json.loads(go("mod", "download", "-json", f"{family.module}@v{version}", cwd=folder))
         upstream = Path(described["GoMod"]).read_text(encoding="utf-8")
         module = folder / "go.mod"

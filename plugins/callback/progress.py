@@ -186,7 +186,7 @@ class CallbackModule(Default):
             FileSink(RUN_EVENTS)  # the file's existence tells tasks that somebody reads it
         dumb = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
         self._on_terminal = sys.stderr.isatty() and not dumb and not self._verbose
-        self._end.clear()  # it may be set by an earlier playbook
+        self._end.clear()  # an earlier playbook may have set it
         self._follower = threading.Thread(target=self._follow, name="ballast-progress", daemon=True)
         self._follower.start()
         atexit.register(self._stop)

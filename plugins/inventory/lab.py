@@ -160,7 +160,7 @@ def read_record(path: str) -> object:
             remedy="run it as a user who may read it",
             id="inventory-unreadable",
         ) from error
-    except HostError as error:  # it is no JSON, or too large
+    except HostError as error:  # no JSON, or too large
         raise _damaged(path, error.found or error.text) from error
 
 
@@ -281,7 +281,7 @@ def _node_vars(place: _Place, carrier: str, *, uid: int, via: Vars) -> Vars:
 
 
 def _kube_proxy_deployment(lab: _Place) -> Vars:
-    """For a DaemonSet that runs kube-proxy; empty where each node has a service for it. Records of earlier versions lack the key."""
+    """Variables for a DaemonSet that runs kube-proxy; empty if each node has a service for it. Records of earlier versions lack the key."""
     if not lab.has("kube_proxy") or lab.text("kube_proxy", _KUBE_PROXY) == "service":
         return {}
     kubeconfig = os.path.join(lab.text("lab_dir", _PATH), "admin.kubeconfig")

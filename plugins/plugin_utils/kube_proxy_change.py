@@ -301,7 +301,7 @@ def _go_back(request: Request, node: Verdict) -> Part:
         return node.lost(CHANGE, change.loss)
     _take_plan(node, change)
     node.learn(change.result)
-    node.changed = node.changed or node.mode != node.before  # it may have been changed by the first of two runs
+    node.changed = node.changed or node.mode != node.before  # the first of two runs may have changed it
     node.confirmed = True
     return (yield from _judged(request, node))
 
@@ -309,7 +309,7 @@ def _go_back(request: Request, node: Verdict) -> Part:
 def _confirm(request: Request, change: Answer) -> Asked:
     """Repeat until the node answers that no change awaits confirmation: it was confirmed, or the watchdog has rolled back."""
     deadline = change.at + request.confirm_within + _GOING_BACK_SECONDS
-    limit = request.longest if change.loss else _READ_SECONDS  # it waits for a run that is still at work
+    limit = request.longest if change.loss else _READ_SECONDS  # after a loss it waits for the run at work
     pause = 0.0
     while True:
         answer = yield Call(CONFIRM, limit, pause, reconnect=True)

@@ -153,7 +153,7 @@ def main() -> None:
     listener = socket.socket(socket.AF_UNIX)
     with _short_path(directory) as short:
         with suppress(FileNotFoundError):
-            os.unlink(f"{short}/{_SOCKET}")  # of an earlier server
+            os.unlink(f"{short}/{_SOCKET}")  # left by an earlier server
         listener.bind(f"{short}/{_SOCKET}")
     listener.listen()
     ending = os.pidfd_open(owner)

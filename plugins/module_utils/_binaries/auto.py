@@ -137,7 +137,7 @@ class Chooser:
         return go_recipe(self._host, family, version, pinned, toolchain, root=root)
 
     def _toolchain(self, pinned: Pinned) -> Optional[golang.Toolchain]:
-        """None without Go, or with none that can build these modules. Modules that require the same Go version share a toolchain."""
+        """The toolchain for these modules; None when there is no Go that can build them. Modules that require the same version share one."""
         lines = tuple(re.findall(rb"^(?:go|toolchain) .*$", pinned.module, re.MULTILINE))
         if lines not in self._toolchains:
             self._toolchains[lines] = None

@@ -55,7 +55,7 @@ def manifest_path(directory: str) -> str:
 
 
 def read_manifest(host: Host, directory: str) -> Optional[Manifest]:
-    """None for a build without a finished binary."""
+    """The manifest; None for a build without a finished binary."""
     path = manifest_path(directory)
     data = host.read(path)
     if data is None:
@@ -82,7 +82,7 @@ class Hashed:
         self._new: dict[str, dict[str, Value]] = {}  # by path
 
     def sha256(self, host: Host, path: str) -> Optional[str]:
-        """None when the file does not exist."""
+        """The SHA-256 of a file; None when it does not exist."""
         stat = host.stat(path)
         version = "" if stat is None or stat.kind != "file" else stat.version
         directory, name = os.path.split(path)

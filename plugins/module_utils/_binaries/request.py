@@ -102,7 +102,7 @@ class Pinned:
 
 
 def read_pinned(host: Host, family: Family, version: str, *, root: str) -> Optional[Pinned]:
-    """From `root`, the directory of all families. None when this version has none."""
+    """The pinned modules below `root`, the directory of all families. None when this version has none."""
     if not os.path.isabs(root) or not VERSION.fullmatch(version):  # checked before it becomes part of a path
         return None
     folder = os.path.join(root, family.name, version)

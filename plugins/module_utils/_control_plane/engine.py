@@ -177,7 +177,7 @@ class ControlPlaneEngine(JournalEngine[ControlPlaneRequest, ControlPlaneState, A
 
 
 def wanted_resources(desired: ControlPlaneRequest) -> list[Resource]:
-    """In the order in which they are made."""
+    """All resources of the request, in the order in which they are made."""
     if desired.state == ABSENT_STATE:
         return []
     running = desired.state == PRESENT

@@ -25,9 +25,9 @@ from .profiles.profiles import API_SERVER, ETCD, GENERIC_API_SERVER, HYPER_MINI,
 
 _FILE = "plane.json"
 _STORED = {"deployment_mode": "shape"}  # the file keeps the key of earlier versions, which then read it too
-_SECONDS = 10  # of a request
+_SECONDS = 10  # for a request
 LOAD_BALANCER = "haproxy"
-LOAD_BALANCER_PATH = "/usr/sbin/haproxy"  # of Debian's, Fedora's and SUSE's packages
+LOAD_BALANCER_PATH = "/usr/sbin/haproxy"  # in the packages of Debian, Fedora and SUSE
 API_SERVERS = (API_SERVER, GENERIC_API_SERVER, HYPER_MINI)
 
 
@@ -40,7 +40,7 @@ class Member:
     log: str
     health: str  # URL
     flags: tuple[Flag, ...]
-    number: int = 1  # of the member of etcd beside which it runs
+    number: int = 1  # of the etcd member beside which it runs
 
     @property
     def name(self) -> str:

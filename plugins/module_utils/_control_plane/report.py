@@ -74,7 +74,7 @@ def read_version(host: Host, record: Record) -> str | None:
         return None
     try:
         return str(parse_json(answer.body)["gitVersion"]).lstrip("v")
-    except (ValueError, KeyError, TypeError):  # what answers at this address is no API server
+    except (ValueError, KeyError, TypeError):  # no API server answers at this address
         return None
 
 

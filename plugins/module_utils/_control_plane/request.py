@@ -57,7 +57,7 @@ PORTS: dict[str, int] = {
 }
 
 MEMBERS = (1, 3, 5)  # an even number survives no more failures than the odd number below it
-SERVICE_CIDR, POD_CIDR = "10.96.0.0/16", "10.244.0.0/16"  # where there are pods
+SERVICE_CIDR, POD_CIDR = "10.96.0.0/16", "10.244.0.0/16"  # defaults for control planes with pods
 # By IP version: lengths that kube-apiserver accepts and that leave room for the Services of every cluster.
 SERVICE_PREFIXES = {4: range(12, 29), 6: range(108, 125)}
 OLDEST_VERSION = (1, 34)  # AuthenticationConfiguration is apiserver.config.k8s.io/v1 from 1.34 on
@@ -87,11 +87,11 @@ class ControlPlaneRequest:
     existing_etcd: Optional[ExistingEtcd]
     encryption: Encryption
     audit: str  # NONE or one of AUDIT_LEVELS
-    jwt: tuple[Mapping[str, Any], ...]  # as jwt of AuthenticationConfiguration
+    jwt: tuple[Mapping[str, Any], ...]  # in the form of `jwt` in AuthenticationConfiguration
     arguments: Arguments
     bin_dir: str
     address: str
-    ports: tuple[tuple[str, int], ...]  # as PORTS
+    ports: tuple[tuple[str, int], ...]  # in the form of PORTS
     service_cidr: str  # of one IP family, or of both, separated by a comma; empty without pods
     pod_cidr: str
     cluster_domain: str

@@ -28,7 +28,7 @@ STOPPED = 3  # exit status of a worker whose slice ended early; it is not retrie
 _RETRIES = 3  # of a crashed worker
 _GRACE_SECONDS = 300  # for an evicted worker to finish its batch
 _GROUP = "rbac.authorization.k8s.io"
-_USER = 1000  # of the image; its group is root
+_USER = 1000  # user of the image; its group is root
 _WORKER = "ansible_collections.ballast.kube.plugins.module_utils._fleet_run.worker"
 _COLLECTIONS = "/usr/share/ansible/collections"
 # https://kubernetes.io/docs/concepts/security/pod-security-standards/

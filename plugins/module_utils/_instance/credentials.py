@@ -27,7 +27,7 @@ def read_credentials(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
     """
     problems: list[BallastError] = []
     for number, name in enumerate(params["nodes"]):
-        check_name(name, f"nodes[{number}]", problems)  # it becomes part of a path
+        check_name(name, f"nodes[{number}]", problems)  # the name becomes part of a path
     Problems.raise_if(problems)
     pki_dir = params["pki_dir"]
     rows = [

@@ -55,7 +55,7 @@ Seen = tuple[str, str]  # a failure mode, and what was observed
 class Measured:
     """An instance that the options name, with measurements."""
 
-    row: Mapping[str, Any]  # as the module returns it
+    row: Mapping[str, Any]  # the module's result for the instance
     proxy: str  # "" when its proxy is healthy, else the reason
     pods: int
     memory: Use

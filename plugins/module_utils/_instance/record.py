@@ -34,7 +34,7 @@ def options_file(desired: InstancesRequest, group: str) -> Resource:
 
 
 def read_options(host: Host, state_dir: str) -> Optional[dict[str, Any]]:
-    """None when there is no record, or it cannot be parsed."""
+    """The options of the last run; None when there is no record, or it cannot be parsed."""
     return parse_object(host.read(_path(state_dir)))
 
 

@@ -29,7 +29,7 @@ class Use:
 
     @property
     def is_near(self) -> bool:
-        """At least 95% of the limit."""
+        """Whether at least 95% of the limit are used."""
         return self.used is not None and self.limit is not None and 20 * self.used >= 19 * self.limit
 
 

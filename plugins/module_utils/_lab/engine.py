@@ -105,7 +105,7 @@ class LabRequest:
     archives: tuple[str, ...] = ()  # image archives of that lab
     is_lost: bool = False  # its directory was deleted, but the lab itself was not removed
     announced: tuple[str, ...] = ()  # what will be downloaded and built
-    problems: tuple[BallastError, ...] = ()  # of what builds and downloads need
+    problems: tuple[BallastError, ...] = ()  # missing parts that builds and downloads need
     versions: LabVersions = NO_VERSIONS
 
 

@@ -63,7 +63,7 @@ def find_lost(host: Host, lab_dir: str, record: str) -> str:
 
 
 def lost_resources(host: Host, name: str, lab_dir: str) -> tuple[Recorded, ...]:
-    """In the order of creation, so that a removal ends the lab's processes first and releases its name last."""
+    """The lab's resources in the order of creation, so that a removal ends its processes first and releases its name last."""
     rows = [
         *((part.kind, part.target, part.title) for part in registration(name, lab_dir, group="", title=f"name {name}")),
         *_uses_of_directories(lab_dir),

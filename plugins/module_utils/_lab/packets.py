@@ -211,7 +211,7 @@ def _legacy(paths: Paths, hooks: Sequence[str], *, variant: str = "-legacy") -> 
 @contextmanager
 def _network(host: Host, paths: Paths, forwarding: str) -> Iterator[None]:
     """The bridge with two namespaces, which are always removed afterwards."""
-    _remove(host, paths)  # what a killed run left
+    _remove(host, paths)  # leftovers of a killed run
     try:
         for argv in _setup(paths, forwarding):
             host.run(argv, timeout=_SECONDS)

@@ -89,7 +89,7 @@ class Programs:
 def read_programs(
     params: Mapping[str, Any], previous: Optional[Lab], kubernetes: str, host: Host, environ: Mapping[str, str]
 ) -> Programs:
-    """From the options, else from the record; records of earlier versions have no source."""
+    """The decisions in the options, else in the record; records of earlier versions have no source."""
     recorded = (previous or {}).get("programs") or ({"source": GO} if previous else {})
     source = params.get("source") or recorded.get("source", AUTO)
     toolchain = params.get("toolchain_dir") or ""

@@ -97,7 +97,7 @@ class NodeRequest:
     pod_cidr: Networks
     labels: Mapping[str, str]
     taints: tuple[Mapping[str, str], ...]
-    share: Optional[Fraction]  # of its host's CPU and memory
+    share: Optional[Fraction]  # of the host's CPU and memory
     cpu_millis: Optional[int]
     memory_bytes: Optional[int]
     pids: int
@@ -128,7 +128,7 @@ class TopologyRequest:
     feature_gates: Mapping[str, bool]  # of all Kubernetes programs
     registry_mirrors: Mapping[str, Sequence[str]]  # URLs by the registry's host in image names
     publish: tuple[PublishedPort, ...]
-    addons: tuple[str, ...]  # of ADDONS
+    addons: tuple[str, ...]  # names in ADDONS
     balloons: bool  # whether nodes only offer their share
     nodes: tuple[NodeRequest, ...]
 

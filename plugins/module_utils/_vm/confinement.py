@@ -18,7 +18,7 @@ from .confine import Confinement
 from .engines import Engine
 
 _SECONDS = 30
-_LIBRARY = re.compile(r"(?:^|=> )(/\S+) \(0x", re.MULTILINE)  # of ldd(1): `libc.so.6 => /lib/.../libc.so.6 (0x7f...)`
+_LIBRARY = re.compile(r"(?:^|=> )(/\S+) \(0x", re.MULTILINE)  # ldd(1): `libc.so.6 => /lib/.../libc.so.6 (0x7f...)`
 _SCRATCH_BYTES = 2**20  # for the sockets and the pid file of User Mode Linux
 _MORE_SHM_BYTES = 16 * 2**20  # besides a guest's memory
 

@@ -18,7 +18,7 @@ from ..request import LIMITS, NAMESPACE, NEVER_PREEMPT, PRESENT, TIMEOUT_MOST, B
 from ..sizing.resources import Resources
 from .messages import AGENT
 
-RESTART_KEYS = ("metrics",)  # of settings that a reload cannot change
+RESTART_KEYS = ("metrics",)  # settings that a reload cannot change
 _CONTEXT = re.compile(r"[^\x00-\x1f\x7f]{1,253}")
 _NODE_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)  # a DNS subdomain, as of every Node
 
@@ -53,8 +53,8 @@ class Settings:
     """Times are in seconds. Empty `nodes`: all nodes with the annotation. `metrics` is address and port, None for no listener."""
 
     kubeconfig: str
-    context: str = ""  # of the kubeconfig; "" is the current one
-    namespace: str = ""  # where the balloons are
+    context: str = ""  # name in the kubeconfig; "": the current one
+    namespace: str = ""  # of the balloons
     nodes: tuple[NodeRow, ...] = ()
     reserve: Optional[Reserve] = None  # of each host; None: the sum of what its kubelets reserve
     slices: bool = False

@@ -22,7 +22,7 @@ Data = dict[str, Any]
 class NodeNote:
     """What the reconciler knows about a node, besides the facts of the cluster."""
 
-    outcome: str = ""  # of the last attempt, "" before the first
+    outcome: str = ""  # of the last attempt; "" before the first
     text: str = ""
     seconds_left: Optional[float] = None  # until the next attempt; None where no wait is needed
 

@@ -18,7 +18,7 @@ from typing import Optional
 from ..._core.text.errors import BallastError
 from ..sizing.resources import FLOOR, NONE, Resources, total
 
-LABEL = "balloons.ballast.dev/balloon"  # of every balloon pod; its value is "true"
+LABEL = "balloons.ballast.dev/balloon"  # label of every balloon pod, with the value "true"
 TARGET = "balloons.ballast.dev/target"  # annotation of a Node: its target, as JSON {"cpu": "1750m", "memory": "7Gi"}
 TAINT = (
     "balloons.ballast.dev/unsized"  # a kubelet registers with it (NoSchedule); removed once the balloon has its size

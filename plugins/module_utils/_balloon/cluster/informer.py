@@ -41,7 +41,7 @@ class FleetInformer(Informer[Resource]):
         super().__init__(lambda: api, RESOURCES, clock=host.monotonic)
         self._objects = Objects(namespace=namespace, names=names, machine=machine)
         self._known: dict[str, dict[Key, ObjectVersion]] = {resource.name: {} for resource in RESOURCES}
-        self._list_versions: dict[str, str] = {}  # of each resource: the version of its last list
+        self._list_versions: dict[str, str] = {}  # by resource: the version of its last list
         self.bell = threading.Event()
 
     def observe(self) -> Observation:

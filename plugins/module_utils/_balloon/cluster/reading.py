@@ -230,7 +230,7 @@ def _target(written: object, node: str) -> tuple[Optional[Resources], Optional[B
 
 
 def read_pod(item: Object, *, namespace: str, names: Names = SIZES) -> Optional[Placed]:
-    """None for a pod that uses nothing: not bound to a node yet, or ended."""
+    """The pod; None if it uses nothing: it is not bound to a node yet, or has ended."""
     own_namespace, name = key_of(item)
     where = f"pod {own_namespace}/{name}"
     metadata, spec, status = (mapping(item, key, where) for key in ("metadata", "spec", "status"))

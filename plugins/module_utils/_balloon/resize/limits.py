@@ -46,7 +46,7 @@ def read_limits(limits: Optional[Limits], names: Iterable[str], fleet: Fleet) ->
 
 
 def limits_of(request: BalloonsRequest, host: Host) -> Optional[Limits]:
-    """None when only balloons are resized."""
+    """How to read and write limits; None when only balloons are resized."""
     if request.slices:
         return SliceLimits(host, {node.name: node.slice for node in request.nodes})
     if request.vm:

@@ -104,7 +104,7 @@ def granted_size(balloon: Balloon) -> Resources:
 
 
 def is_at_target(node: Node, target: Resources) -> bool:
-    """Nothing is left to resize, and nothing is under way."""
+    """Whether nothing is left to resize, and no resize is under way."""
     balloon = node.balloon
     return (
         balloon is not None

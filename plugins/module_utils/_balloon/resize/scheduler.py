@@ -59,7 +59,7 @@ class ResizeScheduler:
         self._hosts: dict[str, str] = {}
         self._unreserved: dict[str, Resources] = {}
         self._nodes: dict[str, Node] = {}  # as last seen
-        self._wakes: dict[str, float] = {}  # of hosts
+        self._wakes: dict[str, float] = {}  # by host: when to decide again
         self._seen: Optional[Fleet] = None  # at the last decision
         self._refused: set[str] = set()  # nodes, since the last decision
 

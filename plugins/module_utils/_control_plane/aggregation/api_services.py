@@ -28,7 +28,7 @@ from ..._core.text.errors import BallastError
 from .messages import MESSAGES
 
 OFF, ON, LISTED = "off", "on", "list"
-AGENT_USER = "ballast:aggregation"  # of the agent, in its client certificate
+AGENT_USER = "ballast:aggregation"  # user name of the agent, in its client certificate
 
 _OPTION = "aggregation"
 _WORDS = Words(

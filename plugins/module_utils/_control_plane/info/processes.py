@@ -43,7 +43,7 @@ def read_program_version(host: Host, running: Optional[Process]) -> Optional[str
         return None
     try:
         done = host.run_program(running.id, ["--version"], timeout=30, check=False)
-    except Unavailable:  # it has ended meanwhile
+    except Unavailable:  # the process has ended meanwhile
         return None
     lines = done.stdout.splitlines()
     said = lines[0].rpartition(" ")[2].lstrip("v") if lines else ""

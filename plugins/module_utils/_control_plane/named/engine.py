@@ -208,7 +208,7 @@ def state_dir_of(plane_dir: str) -> str:
 
 
 def read_settings(host: Host, plane_dir: str) -> Optional[Settings]:
-    """None when there is no control plane."""
+    """The settings; None when there is no control plane."""
     path = settings_path(plane_dir)
     data = host.read(path)
     if data is None:

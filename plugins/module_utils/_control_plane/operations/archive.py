@@ -69,10 +69,10 @@ class Manifest:
     shape: str  # the deployment mode, under the key of earlier versions, whose archives are read too
     kubernetes_version: str
     etcd_version: str
-    service_network: str  # that the API server allocates from; empty where it does not
+    service_network: str  # from which the API server allocates; empty if it does not
     revision: int
     keys: int  # at this revision
-    hash: int  # as etcdutl snapshot status prints it
+    hash: int  # as `etcdutl snapshot status` prints it
     size_bytes: int  # of the snapshot
     taken_at: str  # "2026-11-22T10:14:31Z"
     files: Mapping[str, str]  # name in the archive: SHA-256

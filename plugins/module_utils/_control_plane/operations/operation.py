@@ -36,5 +36,5 @@ class Operation(BaseEngine[D, S, Plan], Generic[D, S]):
         return plan_diff(plan)
 
     def verify(self, ctx: Context[D]) -> list[Finding]:
-        """Nothing: each checks its work before it puts it in place."""
+        """Nothing: each operation checks its work before it puts the work in place."""
         return []

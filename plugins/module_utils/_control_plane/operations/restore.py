@@ -195,7 +195,7 @@ def _restore(desired: RestoreRequest, state: RestoreState, host: Host, recording
             return
         raise MESSAGES.error("plane-restore-other", path=state_dir)
     if host.stat(work_path(state_dir)) is not None:
-        recording.remove(_directory(work_path(state_dir)))  # what a killed run had unpacked
+        recording.remove(_directory(work_path(state_dir)))  # unpacked by a killed run
     recording.make(_directory(work_path(state_dir)))
     try:
         manifest = _prepare(desired, state, host)

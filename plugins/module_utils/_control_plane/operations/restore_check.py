@@ -15,7 +15,7 @@ from .restore_note import load_note, note_path
 
 
 def verify_restore(record: Record, host: Host) -> list[Finding]:
-    """Once, after a restore; nothing at any other time.
+    """Findings at the first start after a restore; empty at any other time.
 
     It counts the keys at the backup's revision, so later writes do not matter.
     """

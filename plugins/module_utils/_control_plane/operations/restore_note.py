@@ -22,16 +22,16 @@ _FILE = "config/restored.json"  # in a recorded directory, so that a removal rem
 class RestoreNote:
     stage: str  # "placing": being put in place; "restored": in place, and not started since
     archive_sha256: str
-    kubernetes_version: str  # that last served the data
+    kubernetes_version: str  # of the API server that last served the data
     service_network: str  # of the full profile; else empty
     revision: int  # of the restored data
-    keys: int  # that it has
+    keys: int  # number of keys at this revision
     aside: str  # directory that the data before it is moved to; empty when there was none
-    members: int = 1  # of etcd, each of which has the data
+    members: int = 1  # of etcd; each has the data
 
 
 def load_note(host: Host, state_dir: str) -> Optional[RestoreNote]:
-    """None when no restore awaits its first start."""
+    """The note; None when no restore awaits its first start."""
     data = host.read(note_path(state_dir))
     return None if data is None else RestoreNote(**parse_json(data))
 

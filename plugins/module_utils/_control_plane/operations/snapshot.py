@@ -66,7 +66,7 @@ def read_snapshot_status(host: Host, *, etcdutl: str, path: str) -> SnapshotStat
 @dataclass(frozen=True)
 class EtcdMember:
     name: str
-    cluster: str  # as etcd's --initial-cluster
+    cluster: str  # value of etcd's --initial-cluster
     peer_url: str
     directory: str  # name of its data directory
 

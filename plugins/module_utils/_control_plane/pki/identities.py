@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ..._core.engine.plan import Value
 from ..._core.host.names import MARK
 
-SECONDS = 600  # of validity: the longest command with such a certificate, a drain, takes 90
+SECONDS = 600  # validity: the longest command with such a certificate, a drain, takes 90
 RBAC = "rbac.authorization.k8s.io"
 ADMIN_USER = f"{MARK}:admin"
 SERVICE_PROXY_USER = f"{MARK}:service-proxy"  # of the ballast-service-proxy of every node
@@ -28,7 +28,7 @@ _CHANGE = ("get", "create", "patch", "delete")
 
 @dataclass(frozen=True)
 class Rule:
-    """Of one API group. `names` empty: any. A server-side apply that creates is held to `names` too, a POST never is."""
+    """Rights in one API group. Empty `names`: any. A rule with `names` covers a server-side apply that creates, but never a POST."""
 
     group: str
     resources: tuple[str, ...]

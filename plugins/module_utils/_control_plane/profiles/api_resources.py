@@ -30,7 +30,7 @@ class ApiResource:
 
     name: str
     group_versions: tuple[str, ...]  # ("v1",) of the core group, ("coordination.k8s.io/v1",)
-    by_default: bool  # else --runtime-config has to switch it on
+    by_default: bool  # False: --runtime-config must switch it on
     gate: str = ""  # the feature gate that it needs
 
     @property

@@ -34,7 +34,7 @@ class Program:
     options: frozenset[str]
     admission_plugins: frozenset[str]
     controllers: frozenset[str]
-    feature_gates: frozenset[str]  # those that can be set
+    feature_gates: frozenset[str]  # the gates that can be set
 
 
 def parse_help(text: str, *, program: str, version: str) -> Program:

@@ -17,7 +17,7 @@ from ..trial import Trial
 @dataclass(frozen=True)
 class Addon:
     name: str
-    families: tuple[Mapping[str, Any], ...]  # of binaries, as the role kubernetes_binaries takes them
+    families: tuple[Mapping[str, Any], ...]  # families of binaries, in the form of the role kubernetes_binaries
     images: tuple[str, ...]  # presets of image_archive that are made of these binaries
     # Makes the objects by path, from the lab's record and the machine that makes the lab.
     manifests: Callable[[Mapping[str, Any], Host], dict[str, dict[str, Any]]]

@@ -72,7 +72,7 @@ def volumes_paths(lab_dir: str, lab: Lab) -> dict[str, str]:
 
 
 def read_snapshot(host: Host, path: str) -> Optional[Snapshot]:
-    """None when there is no complete snapshot. BallastError for one of another version of the collection."""
+    """The snapshot; None when there is no complete one. BallastError for one of another version of the collection."""
     data = host.read(os.path.join(path, DESCRIPTION))
     if data is None:
         return None

@@ -73,7 +73,7 @@ class Status:
 
     @classmethod
     def parse(cls, document: object) -> Optional[Status]:
-        """None if the document has another form, as that of another version of the proxy or another program."""
+        """The status; None if the document has another form, as that of another version of the proxy or another program."""
         try:
             fields: Any = document
             rows = [_pulls(fields[name]) for name in ("in_flight", "queued")]

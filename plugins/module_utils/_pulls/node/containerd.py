@@ -73,7 +73,7 @@ class Containerd:
 def find_containerd(host: Host, service: str, config_path: str) -> Containerd:
     """The running containerd. If `config_path` is "", that of its command line is used. HostError if it does not run."""
     running = daemon_process(host, service)
-    if running is None or program(running) != _PROGRAM:  # or it is still the script that starts it
+    if running is None or program(running) != _PROGRAM:  # or the process is still the script that starts it
         raise MESSAGES.error("pulls-node-service", option="runtime_service", service=service, what=_PROGRAM)
     argv = read_command(host, running.id)
     config_flag = flag_value(argv, "--config") or flag_value(argv, "-c") or ""
@@ -114,7 +114,7 @@ def read_main_file(host: Host, containerd: Containerd) -> str:
 
 
 def find_place(host: Host, containerd: Containerd, config: Tables, recorded: Optional[str]) -> Place:
-    """Where the limit is set. `config` is containerd's dump, `recorded` the path of an earlier run's drop-in."""
+    """The table and file in which the limit is set. `config` is containerd's dump, `recorded` the path of an earlier run's drop-in."""
     text = read_main_file(host, containerd)
     version = head_version(text)
     if version < 2:

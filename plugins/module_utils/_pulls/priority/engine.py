@@ -37,7 +37,7 @@ from .messages import MESSAGES
 
 PRESENT, ABSENT = "present", "absent"
 ANNOTATION = "image-pulls.ballast.dev/priority"
-NAME = "image-pulls.ballast.dev"  # of the policy and of its binding
+NAME = "image-pulls.ballast.dev"  # name of the policy and of its binding
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": PRESENT, "choices": [PRESENT, ABSENT]},
     **connection.SPEC,

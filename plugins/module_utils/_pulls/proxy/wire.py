@@ -26,7 +26,7 @@ _AUTH_FIELDS = {
 }
 
 
-# Of a request and all its parts. A field has at least two bytes, but needs much more memory.
+# Fields of a request and all its parts. A field has at least two bytes, but needs much more memory.
 _FIELDS_MOST = 20000
 
 

@@ -50,12 +50,12 @@ class RegisteredService:
     port: int
     bundle: str  # PEM, "" for none
     verified: bool
-    condition: Optional[Condition]  # as it is in the API
+    condition: Optional[Condition]  # in the API
     whole: Object
 
 
 def parse_api_service(item: Object) -> Optional[RegisteredService]:
-    """None for an APIService that the API server serves itself. ValueError for another object."""
+    """The APIService; None if the API server serves it itself. ValueError for any other object."""
     metadata, spec = _mapping(item, "metadata"), _mapping(item, "spec")
     service = spec.get("service")
     if service is None:

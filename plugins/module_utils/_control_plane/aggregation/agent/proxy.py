@@ -26,7 +26,7 @@ from .settings import Service
 _HEAD_SECONDS = 10.0
 _DIAL_SECONDS = 5.0
 _ANSWER_SECONDS = 5.0
-_LINGER_SECONDS = 30.0  # that one direction may be silent after the other has ended
+_LINGER_SECONDS = 30.0  # for which one direction may be silent after the other has ended
 _CHUNK = 64 * 1024
 # Seconds of silence before the first keepalive probe, seconds between two probes, and the number of probes.
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))

@@ -15,7 +15,7 @@ from ...._core.text.decode import Parsers, Reader, Required, Wrong, absolute_pat
 from ..api_services import split_address
 from ..messages import AGENT
 
-RESTART_KEYS = ("socket", "metrics")  # of settings that a reload cannot change
+RESTART_KEYS = ("socket", "metrics")  # settings that a reload cannot change
 _HOST = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\.svc", re.ASCII)
 
 
