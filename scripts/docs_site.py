@@ -137,15 +137,15 @@ class _Page(HTMLParser):
 
 def broken_links(site: Path) -> Iterator[str]:
     """Each link in a page of the site to a missing file or anchor."""
-    found = {path: _Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
-    for path, page in found.items():
+    parsed_pages = {path: _Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    for path, page in parsed_pages.items():
         for link in dict.fromkeys(page.links):
             place, _mark, anchor = link.partition("#")
             if ":" in place or place.startswith("//"):
                 continue
             place = unquote(place.partition("?")[0])
             other = (path.parent / place).resolve() if place else path
-            missing = anchor and other in found and unquote(anchor) not in found[other].ids
+            missing = anchor and other in parsed_pages and unquote(anchor) not in parsed_pages[other].ids
             if not other.exists() or missing:
                 yield f"{path.relative_to(site)}: {link}"
 

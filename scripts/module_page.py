@@ -82,9 +82,9 @@ def _table(lines: Mapping[str, str], names: tuple[str, ...] | list[str]) -> str:
 
 
 def _row(name: str, line: str) -> str:
-    said = as_markdown(line.removeprefix(INTERNAL)).replace("|", "\\|")
+    description = as_markdown(line.removeprefix(INTERNAL)).replace("|", "\\|")
     source = os.path.relpath(MODULES / f"{name}.py", PAGE.parent)
-    return f"| [`{name}`]({source}) | {said[:1].upper()}{said[1:]} |\n"
+    return f"| [`{name}`]({source}) | {description[:1].upper()}{description[1:]} |\n"
 
 
 def files() -> Iterator[tuple[Path, str]]:

@@ -202,8 +202,8 @@ class TaskLines:
 
     def end(self, *, now: float, text: str) -> str:
         """The line of a task that succeeded. `text` is its result, shown if its only subject reports none."""
-        said = self._held[-1].text if self._held else ""
-        return str(Line(OK, self.name, now - self.started, said or text))
+        reported = self._held[-1].text if self._held else ""
+        return str(Line(OK, self.name, now - self.started, reported or text))
 
     def _below(self, lines: list[Line]) -> list[str]:
         if not self._is_parent and len(self._renderer.subjects) < 2:

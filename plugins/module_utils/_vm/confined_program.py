@@ -157,7 +157,7 @@ def _become(order: dict[str, Any], handed: list[int]) -> None:
     os.execve(order["program"], order["argv"], {"LC_ALL": "C"})
 
 
-def _be_init(order: dict[str, Any], handed: list[int], says: int) -> int:
+def _be_init(order: dict[str, Any], handed: list[int], trouble_writer: int) -> int:
     """The first process of the namespace; when it ends, all others end. It is not the program itself: the kernel would not let that end by
     its own signals (pid_namespaces(7)), as User Mode Linux does after a panic."""
     try:
@@ -170,9 +170,9 @@ def _be_init(order: dict[str, Any], handed: list[int], says: int) -> int:
                 os.setsid()
             _become(order, handed)
     except (OSError, ValueError) as error:
-        os.write(says, f"{order['program']}: {error}".encode())
+        os.write(trouble_writer, f"{order['program']}: {error}".encode())
         return 127
-    for descriptor in (says, *handed):
+    for descriptor in (trouble_writer, *handed):
         os.close(descriptor)
     while True:
         ended, status = os.wait()
@@ -191,13 +191,13 @@ def main(order: dict[str, Any]) -> int:
         handed.append(_away(_tap(order["tap"], headers=order["tap_headers"])))
     if order["listen"]:
         handed.append(_away(_listener(order["listen"])))
-    said, says = (_away(descriptor) for descriptor in os.pipe())
+    trouble_reader, trouble_writer = (_away(descriptor) for descriptor in os.pipe())
     _enclose(order)
     child = os.fork()
     if child == 0:
-        os._exit(_be_init(order, handed, says))
-    os.close(says)
-    trouble = os.read(said, 4096)  # empty when the program has started, as the pipe then closes
+        os._exit(_be_init(order, handed, trouble_writer))
+    os.close(trouble_writer)
+    trouble = os.read(trouble_reader, 4096)  # empty when the program has started, as the pipe then closes
     if trouble:
         os.waitpid(child, 0)
         raise OSError(trouble.decode(errors="replace"))

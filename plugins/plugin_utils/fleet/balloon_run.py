@@ -173,14 +173,14 @@ def outcome(
             return UNCHANGED, ""
         if host not in begun:
             return NOT_BEGUN, ""
-        found, spent = sized.row(host), times(sized.result(host, sized.done) or {})
+        balloon, spent = sized.row(host), times(sized.result(host, sized.done) or {})
         if host in failed:
             reason = sized.reason(host)
-            word = str(found.get("outcome") or _FAILED)
+            word = str(balloon.get("outcome") or _FAILED)
             return (_ILL if word == "done" else word), f"{spent}: {reason}"
         if is_check:
             return CHECKED, ""
-        return _SIZED, f"{_sizes_text(found)}{spent}"
+        return _SIZED, f"{_sizes_text(balloon)}{spent}"
 
     return report_nodes({host: row(host) for host in request.details["nodes"]}, (_SIZED, UNCHANGED, CHECKED))
 

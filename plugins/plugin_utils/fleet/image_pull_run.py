@@ -137,17 +137,17 @@ def judged(stage: str, verdicts: Results) -> Judged:
 def kubelets_stage(request: Request, before: Result, verdicts: Results) -> Report:
     """`before` has the facts of the preview. The facts are those of this stage, and `machines_done`, `machines_failed`, `stopped` of the
     first stage."""
-    found = judged(PROXIES, verdicts)
-    waiting = set(before["changing"]) - (found.begun - found.failed)
+    first_stage = judged(PROXIES, verdicts)
+    waiting = set(before["changing"]) - (first_stage.begun - first_stage.failed)
     nodes = [node for node in before["nodes"] if request.details["machine_of"][node] not in waiting]
     facts = _stage(
         request,
         "nodes",
-        [] if found.stopped else nodes,
-        failed_before=[*before["failed_before"], *sorted(found.failed)],
-        machines_done=sorted(found.begun - found.failed),
-        machines_failed=sorted(found.failed),
-        stopped=found.stopped,
+        [] if first_stage.stopped else nodes,
+        failed_before=[*before["failed_before"], *sorted(first_stage.failed)],
+        machines_done=sorted(first_stage.begun - first_stage.failed),
+        machines_failed=sorted(first_stage.failed),
+        stopped=first_stage.stopped,
     )
     return Report((), facts=facts)
 
@@ -155,19 +155,19 @@ def kubelets_stage(request: Request, before: Result, verdicts: Results) -> Repor
 def removal_stage(request: Request, before: Result, kubelets: Result, verdicts: Results) -> Report:
     """`kubelets` has the facts of the previous stage: proxies are removed where no kubelet uses them any more. The facts are those of this
     stage, and `nodes_done`, `nodes_failed` and `stopped` of the previous stage."""
-    found = judged(KUBELETS, verdicts)
-    done, details = found.begun - found.failed, request.details
+    previous_stage = judged(KUBELETS, verdicts)
+    done, details = previous_stage.begun - previous_stage.failed, request.details
     in_use = {details["machine_of"][node] for node in before["nodes"] if node not in done}
-    removes = details["state"] == ABSENT and not found.stopped
+    removes = details["state"] == ABSENT and not previous_stage.stopped
     machines = [machine for machine in before["machines"] if removes and machine not in in_use]
     facts = _stage(
         request,
         "machines",
         machines,
-        failed_before=[*kubelets["failed_before"], *sorted(found.failed)],
+        failed_before=[*kubelets["failed_before"], *sorted(previous_stage.failed)],
         nodes_done=sorted(done),
-        nodes_failed=sorted(found.failed),
-        stopped=kubelets["stopped"] or found.stopped,
+        nodes_failed=sorted(previous_stage.failed),
+        stopped=kubelets["stopped"] or previous_stage.stopped,
     )
     return Report((), facts=facts)
 

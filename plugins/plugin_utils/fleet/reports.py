@@ -106,14 +106,14 @@ def _judge_stage(
         *facts.local(stage)["failed_before"],
         *image_pull_run.judged(stage, facts.results("fleet_verdict")).failed,
     ]
-    found = judge(
+    verdict = judge(
         facts.request,
         facts.batch,
         {host: reason(results.get(host), looks.get(host)) for host in facts.batch},
         failed_before=[host for host in earlier if host not in facts.batch],
         **facts.gate,
     )
-    return replace(found, facts={**found.facts, "stage": stage})
+    return replace(verdict, facts={**verdict.facts, "stage": stage})
 
 
 def _proxies_batch(facts: Facts, stage: str) -> Report:

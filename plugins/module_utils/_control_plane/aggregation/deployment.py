@@ -90,20 +90,22 @@ def egress_configuration(socket: str) -> str:
 
 def resources(request: ControlPlaneRequest, *, running: bool, group: str) -> list[Resource]:
     """The agent. Its certificate, its cgroup and the files of `config_files` come before it, the supervisor after it."""
-    it = _installation(request.state_dir, f"{request.mark}-{NAME}")
-    start = f'#!/bin/sh\nexec /usr/bin/env RUNTIME_DIRECTORY={it.sockets} {PYTHON} -I {it.program} "$@"\n'
-    target = os.path.join(request.sv_dir, it.service)
+    installation = _installation(request.state_dir, f"{request.mark}-{NAME}")
+    start = f'#!/bin/sh\nexec /usr/bin/env RUNTIME_DIRECTORY={installation.sockets} {PYTHON} -I {installation.program} "$@"\n'
+    target = os.path.join(request.sv_dir, installation.service)
     value: Value = {
         "settings": _document(request),
-        "service": _service(request, it).as_value(running=running),
+        "service": _service(request, installation).as_value(running=running),
         "in_effect": running,
     }
     return [
-        directory(it.library, group=group),
-        program(it.program, packages=it.packages, main=it.main, group=group),
-        file(it.command, start, mode=0o755, group=group),
-        directory(it.sockets, mode=0o700, group=group),
-        Resource(kind=it.kind, target=target, value=value, title=f"service {it.service}", group=group),
+        directory(installation.library, group=group),
+        program(installation.program, packages=installation.packages, main=installation.main, group=group),
+        file(installation.command, start, mode=0o755, group=group),
+        directory(installation.sockets, mode=0o700, group=group),
+        Resource(
+            kind=installation.kind, target=target, value=value, title=f"service {installation.service}", group=group
+        ),
     ]
 
 
@@ -172,14 +174,14 @@ def verify_agent(request: ControlPlaneRequest, host: Host, progress: Progress) -
 def read_agent(state_dir: str, name: str, host: Host) -> Optional[dict[str, Any]]:
     """The agent of the control plane `name`: its process, and its view of APIServices, which is None while it does not answer.
     None when there is no agent."""
-    it = _installation(state_dir, join_name(name, NAME))
-    target = os.path.join(state_dir, "sv", it.service)
+    installation = _installation(state_dir, join_name(name, NAME))
+    target = os.path.join(state_dir, "sv", installation.service)
     if host.stat(target) is None:
         return None
-    status = AgentKind(it).status(host)
+    status = AgentKind(installation).status(host)
     return {
-        "command": it.command,
-        "log": it.log,
+        "command": installation.command,
+        "log": installation.log,
         "pid": service_pid(host, target),
         "api_services": None if status is None else status.get("api_services"),
         "problems": [] if status is None else [str(text) for text in status.get("problems") or []],

@@ -46,5 +46,5 @@ def read_program_version(host: Host, running: Optional[Process]) -> Optional[str
     except Unavailable:  # the process has ended meanwhile
         return None
     lines = done.stdout.splitlines()
-    said = lines[0].rpartition(" ")[2].lstrip("v") if lines else ""
-    return said if done.status == 0 and said[:1].isdigit() else None
+    version = lines[0].rpartition(" ")[2].lstrip("v") if lines else ""
+    return version if done.status == 0 and version[:1].isdigit() else None

@@ -168,8 +168,8 @@ def _tighter_than_the_proxy(facts: Facts) -> list[str]:
 def _answer_enabled(facts: Facts) -> Answer:
     titles = tuple(entry.title for entry in facts.recorded)
     limits = [f"{key}: {json.dumps(value)}" for ours in facts.set_here.values() for key, value in sorted(ours.items())]
-    said = ", ".join(limits) or "the limits of the pull proxy"
-    return Answer(YES, f"set on this node: {said}", f"{facts.journal}, and the files that it names", lines=titles)
+    shown = ", ".join(limits) or "the limits of the pull proxy"
+    return Answer(YES, f"set on this node: {shown}", f"{facts.journal}, and the files that it names", lines=titles)
 
 
 def _in_use(facts: Facts) -> Answer:
