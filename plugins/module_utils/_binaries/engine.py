@@ -6,7 +6,7 @@
 
     CACHE/kubernetes-1.37.1-4f0c.../kubelet       a binary, recorded in manifest.json beside it
     CACHE/kubernetes-1.37.1-4f0c.../proof.json    its API servers ran and served
-    CACHE/sets/91ab.../kubelet -> the binary     the path that services use
+    CACHE/sets/91ab.../kubelet -> the binary      the path that services use
     CACHE/work/                                   of the present run
 
 The cache keeps binaries of other requests: two labs may use two versions. Only `state: absent` removes, and it removes everything.

@@ -6,7 +6,7 @@
 
     max_fail   number of nodes of the whole run that may fail
     slice-3    {"holder": UID of the working pod, "former": [UIDs of earlier ones], "begun": [...], "failed": [...],
-                "done": [...], "batches": 2, "ended": ""}
+               "done": [...], "batches": 2, "ended": ""}
 
 `ended` is why the slice ended the run: a closed gate, or a check before the first change.
 

@@ -4,7 +4,7 @@
 
 """The images of all archives, imported once for all instances of a host.
 
-    STATE_DIR/.images/root       what a containerd has imported and unpacked
+    STATE_DIR/.images/root        what a containerd has imported and unpacked
     STATE_DIR/.images/store.json  the archives that it holds; written last
 
 A new instance gets the images before its containerd starts: databases as copies, layers and unpacked files as hard links,

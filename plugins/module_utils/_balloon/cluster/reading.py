@@ -8,7 +8,7 @@
     asked -> deferred -> asked | actuating    waits for capacity; asked again when another size is written
     asked -> infeasible -> asked              impossible
     asked -> actuating -> settled             allocated, then applied by the runtime
-                actuating <-> failing            the runtime refuses; the kubelet retries
+             actuating <-> failing            the runtime refuses; the kubelet retries
 
 API objects are untrusted input: one of another form raises PeerError with its place. Pods or annotations by others that look like
 a balloon or a target, but are none, become problems in the result; everything else is still read.
