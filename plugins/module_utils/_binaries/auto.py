@@ -137,7 +137,8 @@ class Chooser:
         return go_recipe(self._host, family, version, pinned, toolchain, root=root)
 
     def _toolchain(self, pinned: Pinned) -> Optional[golang.Toolchain]:
-        """The toolchain for these modules; None when there is no Go that can build them. Modules that require the same version share one."""
+        """The toolchain for these modules; None when there is no Go that can build them. Modules that require the same version
+        share one."""
         lines = tuple(re.findall(rb"^(?:go|toolchain) .*$", pinned.module, re.MULTILINE))
         if lines not in self._toolchains:
             self._toolchains[lines] = None

@@ -62,7 +62,8 @@ def _named_in(value: Any) -> Iterator[str]:
 
 
 def _is_fact(name: str, value: Any, facts: Mapping[str, Any]) -> bool:
-    """Whether the variable is a cached fact. One that differs from the fact of its name is from the inventory, as connection variables are."""
+    """Whether the variable is a cached fact. One that differs from the fact of its name is from the inventory, as connection
+    variables are."""
     fact = name.removeprefix("ansible_")
     return name.startswith("ansible_") and fact in facts and bool(facts[fact] == value)
 

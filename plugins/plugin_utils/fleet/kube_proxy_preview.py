@@ -157,7 +157,8 @@ def _refusal(request: Request, findings: Sequence[Mapping[str, Any]], silent: Ma
 
 
 def _missing_kubeconfig(request: Request, in_pods: Sequence[str]) -> str:
-    """The error for a missing kubeconfig; "" if none is missing. The check of the request comes too early: only nodes show who runs kube-proxy."""
+    """The error for a missing kubeconfig; "" if none is missing. The check of the request comes too early: only nodes show who
+    runs kube-proxy."""
     if request.admin_kubeconfig or not in_pods:
         return ""
     return (
