@@ -29,7 +29,7 @@ _FIRST_NETWORK, _NEXT_NETWORKS = "10.96.0.0/16", 192  # pod networks of labs end
 
 @dataclass(frozen=True)
 class Held:
-    """Networks and node ports that are in use, each with a description of the user."""
+    """Networks and node ports that lead elsewhere already, each with words for what has it."""
 
     networks: tuple[tuple[Network, str], ...] = ()
     node_ports: tuple[tuple[str, str], ...] = ()
