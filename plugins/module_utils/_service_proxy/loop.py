@@ -323,8 +323,8 @@ class Loop:
         before a node port. Another Service may have it."""
         own = frozenset(self._own[family])
         claimed = frozenset(key for ports in services for key in claims_of(ports))
-        before = {(address, *rest) for at, *rest in claimed if not at for address in own}
-        after = {("", *rest) for at, *rest in claimed if at in own}
+        before = {(address, protocol, port) for at, protocol, port in claimed if not at for address in own}
+        after = {("", protocol, port) for at, protocol, port in claimed if at in own}
         return claimed | before | after
 
     def _report_outcomes(self, outcomes: Mapping[int, Outcome], names: frozenset[ServiceName], started: float) -> None:
