@@ -91,21 +91,23 @@ def audit(given: AuditInput, facts: Facts) -> list[AuditFinding]:
 
 def _inspect(given: AuditInput, family: int) -> Inspection:
     view, config = given.snapshot.view(family), given.configs[family].rules
-    return inspect(given.backend, given.rules[family], view, config, _origin(given, family), _unsaved(given, family))
+    return inspect(
+        given.backend, given.rules[family], view, config, _origin(given, family), _missing_parts(given, family)
+    )
 
 
 def _origin(given: AuditInput, family: int) -> Origin:
     return Origin(given.configs[family].rules.backend, given.owner, given.source)
 
 
-def _unsaved(given: AuditInput, family: int) -> tuple[Missing, ...]:
+def _missing_parts(given: AuditInput, family: int) -> tuple[Missing, ...]:
     return given.node_rules[family].missing if family in given.node_rules else ()
 
 
 def _audit_family(given: AuditInput, facts: Facts, family: int, inspection: Inspection) -> Iterator[AuditFinding]:
     view, config = given.snapshot.view(family), given.configs[family].rules
     backend, rules, surroundings = given.backend, given.rules[family], given.surroundings
-    origin, unsaved = _origin(given, family), _unsaved(given, family)
+    origin, unsaved = _origin(given, family), _missing_parts(given, family)
     yield from inspection.findings
     yield from find_stale_connections(facts.connections or (), view, config, surroundings)
     judged = inspection.rules
