@@ -154,8 +154,8 @@ def _find_refused_arguments(request: ControlPlaneRequest, host: Host, starting: 
         done = host.run([path, *words, "--version"], timeout=30, check=False)
         if done.status != 0:
             shown = {"process": component, "version": request.kubernetes_version, "arguments": " ".join(words)}
-            found = _why_refused(done.stderr or done.stdout)
-            problems.append(OPTIONS_MESSAGES.error("plane-argument-refused", found=found, **shown))
+            why = _why_refused(done.stderr or done.stdout)
+            problems.append(OPTIONS_MESSAGES.error("plane-argument-refused", found=why, **shown))
     return problems
 
 
