@@ -142,7 +142,7 @@ def test_keys_that_a_kubelet_ignores_are_reported(fragment: object, is_of_this_s
     )
     host.given(f"{g.STATE}/n1/log/kubelet.log", f"{line}\nI1129 04:32:11.416102    {pid} server.go:545] other\n")
     findings = ENGINE.verify(Context(desired, host, PROGRESS))
-    assert [one.text for one in findings] == ([found] if found else [])
+    assert [(one.id, one.text) for one in findings] == ([("instance-kubelet-unknown", found)] if found else [])
 
 
 def test_containerd_that_does_not_answer_is_an_error() -> None:
