@@ -125,7 +125,7 @@ class Informer(Generic[R]):
             except (
                 Exception
             ) as error:  # also a bug: a thread that ended would follow nothing from then on, and not say so
-                self._lose(resource, error if isinstance(error, BallastError) else _unexpected(resource, error), failed)
+                self._lose(resource, error if isinstance(error, BallastError) else _watch_error(resource, error), failed)
                 failed += 1
 
     def _lose(self, resource: R, error: BallastError, failed: int) -> None:
@@ -154,5 +154,5 @@ class Informer(Generic[R]):
                 self._versions[resource.name] = version
 
 
-def _unexpected(resource: Resource, error: Exception) -> BallastError:
+def _watch_error(resource: Resource, error: Exception) -> BallastError:
     return PeerError(**MESSAGES.texts("core-api-watch", found=repr(error), path=resource.path))
