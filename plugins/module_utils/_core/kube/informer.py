@@ -125,7 +125,9 @@ class Informer(Generic[R]):
             except (
                 Exception
             ) as error:  # also a bug: a thread that ended would follow nothing from then on, and not say so
-                self._lose(resource, error if isinstance(error, BallastError) else _watch_error(resource, error), failed)
+                self._lose(
+                    resource, error if isinstance(error, BallastError) else _watch_error(resource, error), failed
+                )
                 failed += 1
 
     def _lose(self, resource: R, error: BallastError, failed: int) -> None:
