@@ -157,16 +157,27 @@ def main() -> None:
         listener.bind(f"{short}/{_SOCKET}")
     listener.listen()
     ending = os.pidfd_open(owner)
-    if os.fork():
-        os._exit(0)  # the client that started the server may connect now
-    os.setsid()
-    nowhere = os.open(os.devnull, os.O_WRONLY)  # the client waits for the end of the output
-    for number in (1, 2):
-        os.dup2(nowhere, number)
-    os.close(nowhere)
+    _detach()
     job = _Server(listener, ending).serve()
     if job is not None:
         job()
+
+
+def _detach() -> None:
+    """Continue as a child in a session of its own. The process that was started ends after that: the client kills what is left of
+    its group, and takes an open output for such a rest."""
+    detached, ready = os.pipe()
+    if os.fork():
+        os.close(ready)
+        os.read(detached, 1)  # until the child closes the other end
+        os._exit(0)  # the client may connect now
+    os.close(detached)
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):
+        os.dup2(nowhere, number)
+    os.close(nowhere)
+    os.close(ready)
 
 
 class _Server:

@@ -136,6 +136,13 @@ def test_one_that_was_killed_is_started_again(run: Run) -> None:
     assert run.server() != server
 
 
+def test_one_that_is_slow_to_start_is_not_ended_with_what_started_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine with many other processes."""
+    slow = "import os, time; begin = os.setsid; os.setsid = lambda: (time.sleep(2), begin()); "
+    monkeypatch.setattr(module_server, "_START", slow + module_server._START)
+    assert run.module("tells").status == 3
+
+
 def task_that_waits(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """The pids of a task and of its module, which runs."""
     started = tmp_path / "started"
