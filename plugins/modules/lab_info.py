@@ -36,7 +36,8 @@ parts:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
-from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import INFO_SPEC, read_lab
+from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import INFO_SPEC
+from ansible_collections.ballast.kube.plugins.module_utils._lab.record import read_lab
 
 
 def main():

@@ -32,9 +32,9 @@ from .addons.dns import DOMAIN, has_dns
 from .addons.state import read_states_or_unknown, unknown_states, wait_for_addons
 from .cluster import KUBECONFIG, Cluster, open_cluster
 from .connections import PORT, PROGRAM, PROGRAM_PATH, Connections, Pod, Reached
-from .engine import no_lab, require_lab_directory
 from .manifests import manifest_kinds, manifest_resources
 from .messages import MESSAGES
+from .record import no_lab, require_lab_directory
 from .summary import RUNNING, AddonState, NodeSummary, Summary, table
 from .topology import KUBEADM
 

@@ -21,21 +21,20 @@ from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
 from .._core.engine.events import PROGRESS_LOG
 from .._core.engine.kinds import BASE_KINDS, Kind, file
-from .._core.engine.ownership import discard, is_ours, require_ours
+from .._core.engine.ownership import discard, is_ours
 from .._core.engine.plan import Plan, Recorded, Resource, State
 from .._core.engine.prune_directories import remove_emptied
 from .._core.engine.shared_directory import SHARED_KINDS
 from .._core.host.host import Host
 from .._core.host.names import join_name
 from .._core.host.tables import read_meminfo
-from .._core.text.errors import BallastError, HostError, Problems, Whole
+from .._core.text.errors import BallastError, Problems
 from .._core.text.ip_families import Network, join, parse_networks, split
 from .._core.text.json_text import parse_json
 from .._core.text.naming import format_name
 from .._images.archive import image_references
 from .._registry.names import (
     find_registered_name,
-    list_directories,
     list_leftovers,
     list_registered_names,
     read_registration,
@@ -54,20 +53,20 @@ from .place import find_namespace_problems
 from .preflight import find_missing_mounts, preflight, try_features
 from .programs import SPEC as PROGRAMS_SPEC
 from .programs import announce, choose_for, find_program_problems, find_python_problems, read_programs, record_of
-from .resolve import LOCAL, VERSION, HostFacts, Lab, resolve
+from .record import OWNER, RECORD, list_labs, read_record, record_path, require_lab_directory
+from .resolve import LOCAL, HostFacts, Lab, resolve
 from .topology import BOOTSTRAPS, KUBEADM, TARGETS, parse_request
 from .trial import Trial
 from .versions import NO_VERSIONS, LabVersions, find_version_problems, read_versions, upgrade_turns
 
 DEFAULT_HOSTS = 2
-RECORD, ARCHIVES, LOGS = "lab.json", "archives", "logs"  # in LAB_DIR
+ARCHIVES, LOGS = "archives", "logs"  # in LAB_DIR
 RESTORING = "restoring.json"  # in LAB_DIR while a restore of a snapshot is not finished
 SNAPSHOTS = "snapshots"  # in LAB_DIR, and the owner of that directory
 RESULTS = (RESTORING, "summary.json", "events.jsonl", "admin.kubeconfig")
 PROGRAMS_LINK = "bin"
 # State directories whose recorded objects were removed with the API, and the owner of each.
 GONE_WITH_API = {"api": "nodes", "check": "check", "kube-proxy": "kube-proxy", "addons": "addons", "drain": "drain"}
-
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
     "lab_dir": {"type": "path", "default": "/var/lib/ballast/lab"},
@@ -230,7 +229,7 @@ def _merge_archives(path: Optional[str], previous: Optional[Lab]) -> list[dict[s
 
 
 class LabEngine(ResourceEngine[LabRequest]):
-    name = "lab"
+    name = OWNER
     kinds: Mapping[str, Kind] = {**BASE_KINDS, **SHARED_KINDS, **LOST_KINDS}
     record = RECORD
 
@@ -332,7 +331,7 @@ class LabEngine(ResourceEngine[LabRequest]):
             if lab and made
             else [],
             "is_lost": ctx.desired.is_lost,
-            "labs": _list_labs(ctx.host),
+            "labs": list_labs(ctx.host),
         }
 
 
@@ -365,54 +364,6 @@ def read_unfinished_restore(host: Host, lab_dir: str) -> Optional[str]:
     """The name of the snapshot; None when no restore was interrupted."""
     data = host.read(os.path.join(lab_dir, RESTORING))
     return None if data is None else str(parse_json(data)["snapshot"])
-
-
-def require_lab_directory(host: Host, lab_dir: str) -> None:
-    """HostError when the directory holds files of others."""
-    try:
-        require_ours(host, lab_dir, owner=LabEngine.name, record=RECORD)
-    except HostError as error:
-        if error.id != "core-not-ours":
-            raise
-        raise MESSAGES.error("lab-directory", directory=lab_dir, found=error.found, labs=_list_labs(host)) from error
-
-
-def _list_labs(host: Host) -> str:
-    """The labs and control planes of this host, with their directories."""
-    return Whole(", ".join(f"{name} in {directory}" for name, directory in list_directories(host)) or "none")
-
-
-def record_path(lab_dir: str) -> str:
-    return os.path.join(lab_dir, RECORD)
-
-
-def read_record(host: Host, lab_dir: str) -> Optional[Lab]:
-    """The record; None when there is no lab."""
-    data = host.read(record_path(lab_dir))
-    if data is None:
-        return None
-    try:
-        record: Lab = parse_json(data)
-        if record["version"] != VERSION:
-            raise ValueError(f"version {record['version']}")
-    except (ValueError, KeyError, TypeError) as error:
-        raise MESSAGES.error("lab-record", path=record_path(lab_dir), found=str(error)) from error
-    return record
-
-
-def read_lab(host: Host, lab_dir: str) -> dict[str, Any]:
-    """The record, with what is derived from it; UserError when there is no lab."""
-    lab = read_record(host, lab_dir.rstrip("/"))
-    if lab is None:
-        raise no_lab(host, lab_dir)
-    return {"lab": lab, "parts": parts(lab)}
-
-
-def no_lab(host: Host, lab_dir: str) -> BallastError:
-    lost = find_lost(host, lab_dir.rstrip("/"), RECORD)
-    if lost:
-        return MESSAGES.error("lab-lost", directory=lab_dir, name=lost)
-    return MESSAGES.error("lab-none", directory=lab_dir, labs=_list_labs(host))
 
 
 def _needs(desired: LabRequest) -> list[Trial]:

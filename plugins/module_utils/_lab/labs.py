@@ -16,8 +16,8 @@ from .._core.text.errors import BallastError, PeerError
 from .._registry.names import list_directories
 from .check import is_ready
 from .cluster import KUBECONFIG
-from .engine import RECORD, read_record
 from .lost import find_lost
+from .record import RECORD, read_record
 from .summary import format_table
 
 RUNNING, STOPPED, LOST, UNREADABLE = "running", "stopped", "lost", "unreadable"

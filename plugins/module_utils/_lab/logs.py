@@ -33,7 +33,8 @@ from .._core.text.errors import BallastError, HostError
 from .._core.text.json_text import parse_json
 from .._core.text.redaction import redact, redact_argv, redact_json
 from .._instance.model import KUBE_PROXY, SERVICE_PROXY
-from .engine import LOGS, RECORD, LabEngine, read_record
+from .engine import LOGS
+from .record import OWNER, RECORD, read_record
 
 _LOG_BYTES = 4 * 2**20  # the end of each log and of each command's output
 _ALL_BYTES = 128 * 2**20
@@ -92,7 +93,7 @@ def collect(host: Host, lab_dir: str) -> str:
     """Write the archive and return its path; empty when there is no lab. The archive names what could not be read."""
     lab_dir = lab_dir.rstrip("/")
     try:
-        if require_ours(host, lab_dir, owner=LabEngine.name, record=RECORD) not in (OURS, OF_JOURNAL):
+        if require_ours(host, lab_dir, owner=OWNER, record=RECORD) not in (OURS, OF_JOURNAL):
             return ""
     except HostError:
         return ""  # files of others: nothing is copied

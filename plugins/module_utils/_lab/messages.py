@@ -215,6 +215,12 @@ MESSAGES = Messages(
             remedy="choose an empty or new directory for a new lab, or the directory of an existing lab. Labs on this host: {labs}",
         ),
         Message(
+            id="lab-parts",
+            error=HostError,
+            text="{directory} contains parts of a lab, but not its record: {parts}",
+            remedy="remove these parts, then the other files in {directory}: {commands}",
+        ),
+        Message(
             id="lab-record",
             error=HostError,
             text="{path} is not a lab record that this version can read",

@@ -23,9 +23,9 @@ from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import (
     SPEC,
     LabRequest,
     desired_from_params,
-    read_lab,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._lab.packets import Paths
+from ansible_collections.ballast.kube.plugins.module_utils._lab.record import read_lab
 from ansible_collections.ballast.kube.plugins.module_utils._registry.names import REGISTRY
 from tests.unit.cases import apply, check_kills, plan_of, require
 from tests.unit.fakes import FakeHost

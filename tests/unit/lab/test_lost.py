@@ -15,6 +15,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT, Recorded
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.cgroup_paths import cgroup_hierarchies
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
 from ansible_collections.ballast.kube.plugins.module_utils._instance import engine as instances
 from ansible_collections.ballast.kube.plugins.module_utils._instance import hostnet
 from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import (
@@ -22,9 +23,8 @@ from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import (
     SPEC,
     LabRequest,
     desired_from_params,
-    no_lab,
-    read_lab,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._lab.record import no_lab, read_lab
 from ansible_collections.ballast.kube.plugins.module_utils._lab.resolve import VERSION
 from ansible_collections.ballast.kube.plugins.module_utils._registry.names import REGISTRY
 from tests.unit.cases import apply, plan_of
@@ -179,3 +179,26 @@ def test_a_mistyped_directory_names_the_labs_that_there_are(host: Kernel) -> Non
     down = request(host, state="absent", lab_dir="/srv/othr")
     assert plan_of(ENGINE, down, host).steps == ()
     assert ENGINE.preview(Context(down, host))["labs"] == f"lab-2 in {OTHER}"
+
+
+def test_parts_without_a_record_are_named_with_the_commands_that_remove_them() -> None:
+    """As when `make lab` goes on after `make lab-down` has ended."""
+    host = machine(2, systemd=True)
+    wanted = hostnet.HostNetworkRequest.from_params(network(state_dir=f"{DIR}/network"), host)
+    apply(hostnet.ENGINE, wanted, host)
+    for state in ("present", "absent"):
+        with pytest.raises(HostError) as caught:
+            request(host, state=state)
+        assert (caught.value.id, caught.value.text.rpartition(": ")[2]) == ("lab-parts", "network")
+        command = f"ansible localhost -m ballast.kube.instance_network -a 'state=absent state_dir={DIR}/network'"
+        assert caught.value.remedy == f"remove these parts, then the other files in {DIR}: {command}"
+    gone = network(state="absent", state_dir=f"{DIR}/network", address=None, bridge=None, inside=[], routes=[])
+    apply(hostnet.ENGINE, hostnet.HostNetworkRequest.from_params(gone, host), host)
+    assert request(host, state="absent").name == ""
+
+
+def test_a_part_that_was_moved_there_is_no_part() -> None:
+    host = machine(2, systemd=True)
+    host.given_directory(f"{DIR}/plane")
+    host.write(f"{DIR}/plane/.ballast", b'{"made": true, "owner": "plane", "path": "/elsewhere/plane"}')
+    assert errors_of(lambda: request(host, state="absent"))[0][0] == "lab-directory"

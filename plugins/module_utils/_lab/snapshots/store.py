@@ -24,8 +24,9 @@ from ..._core.host.names import is_name
 from ..._core.text.errors import BallastError
 from ..._core.text.json_text import parse_json
 from ..._core.text.quantity import format_memory
-from ..engine import SNAPSHOTS, no_lab, read_record
+from ..engine import SNAPSHOTS
 from ..messages import MESSAGES
+from ..record import no_lab, read_record
 from ..resolve import LOCAL, Lab
 from ..summary import format_table
 from ..topology import KUBEADM
