@@ -228,7 +228,7 @@ def parse_configuration(text: str, *, name: str, hostname: Optional[str] = None)
     family = 6 if _family_of(values.get("bindAddress", "")) == 6 else 4
     healthz = _place(values, "healthzBindAddress", (_ANY[family], HEALTHZ_PORT), problems)
     metrics = _place(values, "metricsBindAddress", (_LOOPBACK[family], METRICS_PORT), problems)
-    node_name = str(values.get("hostnameOverride") or hostname or socket.gethostname()).strip().lower()
+    node_name = parse_node_name(str(values.get("hostnameOverride") or hostname or socket.gethostname()), problems)
     Problems.raise_if(problems)
     min_sync = _nanoseconds(values["nftables"].get("minSyncPeriod", "0"))
     return Configuration(
@@ -241,6 +241,14 @@ def parse_configuration(text: str, *, name: str, hostname: Optional[str] = None)
         sync_seconds=_nanoseconds(_effective(values, "nftables.syncPeriod")) / 1e9,
         min_sync_seconds=min_sync / 1e9,
     )
+
+
+def parse_node_name(text: str, problems: list[BallastError], *, path: str = "hostnameOverride") -> str:
+    """The name without blanks around it and in lower case, as kube-proxy reads it. A problem if nothing is left."""
+    name = text.strip().lower()
+    if not name:
+        problems.append(_wrong(path, text, "the name of a node"))
+    return name
 
 
 def _rule_problems(data: Values) -> Sequence[BallastError]:

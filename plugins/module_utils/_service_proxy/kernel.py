@@ -128,11 +128,13 @@ class Kernel:
 
 
 def remove_tables(host: Host) -> list[str]:
-    """Remove our tables; returns those that existed. HostError `rules-nft-others` if a table with our name is not ours."""
+    """Remove our tables; returns those that existed. HostError `rules-nft-others` if a table with our name is not ours: then none
+    is removed."""
     backend = Nftables(SERVICE_PROXY_TABLE, owner=SERVICE_PROXY)
     removed = []
     for family in families(host):
         backend.require_ours(host, family)
+    for family in families(host):
         operations = transaction.plan(None, backend.read_for_removal(host, family))
         transaction.commit(operations, host)
         removed += [f"table {operation.family} {operation.table}" for operation in operations]

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Optional
 from .._agent.command import Command, Flag, on_signals, read_config, reload_for_ever, require_libraries
 from .._agent.place import check_places, control_path, host_lock, listen, make_directories, unlink_own
 from .._agent.privileges import CAP_NET_ADMIN, become_user
+from .._core.text.errors import BallastError, Problems
 from .messages import AGENT
 from .status import table
 
@@ -68,7 +69,12 @@ def _load(config: str, directory: str) -> Configuration:
 
 
 def _of_node(configuration: Configuration, name: str) -> Configuration:
-    return replace(configuration, node_name=name.strip().lower()) if name else configuration
+    from .configuration import parse_node_name
+
+    problems: list[BallastError] = []
+    node_name = parse_node_name(name, problems, path="--hostname-override") if name else configuration.node_name
+    Problems.raise_if(problems)
+    return replace(configuration, node_name=node_name)
 
 
 def _parse(text: str, config: str) -> Configuration:

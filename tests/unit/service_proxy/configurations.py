@@ -44,6 +44,7 @@ ACCEPTED = (
 )
 REFUSED = {  # by configuration, the paths that we name
     "healthzBindAddress: 127.0.0.1:0": ["healthzBindAddress"],
+    "hostnameOverride: ' '": ["hostnameOverride"],
     "healthzBindAddress: localhost:99": ["healthzBindAddress"],
     "metricsBindAddress: 127.0.0.1:70000": ["metricsBindAddress"],
     "metricsBindAddress: 127.0.0.1:http": ["metricsBindAddress"],

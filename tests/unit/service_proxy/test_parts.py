@@ -15,10 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._agent.log import Log
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError, UserError
 from ansible_collections.ballast.kube.plugins.module_utils._rules.frontends import claims_of
 from ansible_collections.ballast.kube.plugins.module_utils._rules.model import Endpoint, ServicePort
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.backend import Nftables
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.objects import Table
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy import kernel, netlink, ports
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy import main as agent
-from ansible_collections.ballast.kube.plugins.module_utils._service_proxy import netlink, ports
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.configuration import Configuration
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.connections import (
     Connection,
@@ -31,6 +34,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.main i
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.selection import select
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.status import Record, table
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.tallies import Tallies
+from tests.unit.fakes import FakeHost
 
 # Which of several changes
 
@@ -271,6 +275,28 @@ def test_a_reload_keeps_the_name_of_the_node_that_the_command_line_gives() -> No
     assert said == {"settings": "node n1, all Services", "needs_restart": ""}
     said = agent._take(Running(started), "x.yaml", "", text)  # type: ignore[arg-type]
     assert said["needs_restart"] == "hostnameOverride"
+
+
+def test_a_node_is_not_named_by_blanks_on_the_command_line() -> None:
+    text = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
+    with pytest.raises(UserError, match='--hostname-override: " " is not the name of a node'):
+        agent._of_node(agent._parse(text, "x.yaml"), " ")
+
+
+def test_a_clean_up_removes_no_table_if_one_of_that_name_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    committed: list[object] = []
+
+    def refuse_ipv6(_backend: Nftables, _host: FakeHost, family: int) -> None:
+        if family == 6:
+            raise HostError("it is not ours", id="rules-nft-others")
+
+    monkeypatch.setattr(kernel, "families", lambda _host: (4, 6))
+    monkeypatch.setattr(Nftables, "require_ours", refuse_ipv6)
+    monkeypatch.setattr(Nftables, "read_for_removal", lambda *_arguments: Table("ip", "ballast-service-proxy"))
+    monkeypatch.setattr(kernel.transaction, "commit", lambda operations, _host: committed.append(operations))
+    with pytest.raises(HostError):
+        kernel.remove_tables(FakeHost())
+    assert committed == []
 
 
 @pytest.mark.parametrize("words", [[], ["check"], ["status", "--json"], ["--service-proxy-name", "x"]])
