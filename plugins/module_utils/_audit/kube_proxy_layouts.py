@@ -4,7 +4,7 @@
 
 """The chains that kube-proxy's nftables table has on every node, by release. Pure.
 
-Source: reference of kube-proxy 2.1; kube-proxy 1.29, 1.30 and 1.33, nftables/proxier.go; observed: tests/matrix.
+Source: kube-proxy 1.29, 1.30 and 1.33, nftables/proxier.go; observed: tests/matrix.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ kube-proxy is removed, together with the jumps to it, unless
     another program's rule names it   the kernel does not delete the chain; it is flushed
 
 KUBE-FIREWALL (filter), KUBE-IPTABLES-HINT and KUBE-KUBELET-CANARY belong to the kubelet and are in no layout. Source:
-reference of kube-proxy 2.4; kubelet_network_linux.go of 1.27; KEP-3178.
+kube-proxy, iptables/cleanup.go; kubelet_network_linux.go of 1.27; KEP-3178.
 """
 
 from __future__ import annotations

@@ -37,22 +37,26 @@ class Rule:
             raise ValueError(f"rule {self.id} holds for {self.backends}")
 
 
-_POLICIES = "Kubernetes, Virtual IPs and Service Proxies: traffic policies; reference of kube-proxy 1.2, 1.3"
-_VERDICTS = "reference of kube-proxy 1.3"
+_POLICIES = "Kubernetes, Virtual IPs and Service Proxies: traffic policies; kube-proxy, topology.go"
+_VERDICTS = "kube-proxy, nftables/proxier.go and iptables/proxier.go"
+_MIGRATING = "Kubernetes, Virtual IPs and Service Proxies: migrating from iptables mode to nftables"
+_SHORT_CIRCUIT = (
+    "kube-proxy, nftables/proxier.go and iptables/proxier.go: pods and the node itself are no outside clients"
+)
 
 _ROWS = (
     Rule("no-service", "the destination belongs to no Service", _VERDICTS),
     Rule(
         "undefined-port-rejected",
         "the address is a clusterIP, but no Service has this port on it",
-        "reference of kube-proxy 1.7, row 6",
+        "kube-proxy, nftables/proxier.go: cluster-ips-check; ipvs/proxier.go: KUBE-IPVS-FILTER",
         (NFTABLES, IPVS),
         since=30,
     ),
     Rule(
         "undefined-external-port-rejected",
         "the address is an external or load balancer IP that is bound to kube-ipvs0, and no Service has this port on it",
-        "reference of kube-proxy 2.3: KUBE-IPVS-IPS has every bound address",
+        "kube-proxy, ipvs/proxier.go: KUBE-IPVS-IPS has every bound address",
         (IPVS,),
     ),
     Rule(
@@ -64,27 +68,27 @@ _ROWS = (
     Rule(
         "unallocated-dropped",
         "the address is in a ServiceCIDR, but no Service has it",
-        "reference of kube-proxy 1.3",
+        "kube-proxy, nftables/proxier.go: cluster-ips-check drops what is in a ServiceCIDR",
         (NFTABLES,),
         since=30,
     ),
     Rule(
         "taken-by-node",
         "the address is on an interface of the node: packets go to the program that listens there",
-        "reference of kube-proxy 2.1: cluster-ips-check is in forward and output",
+        "kube-proxy, nftables/proxier.go: cluster-ips-check is in forward and output",
         (NFTABLES,),
     ),
     Rule(
         "node-port-primary",
         "node ports are served on the node's primary address only, as nodePortAddresses is not set",
-        "reference of kube-proxy 1.5 and 1.7, row 1",
+        _MIGRATING,
         (NFTABLES,),
     ),
-    Rule("node-port-elsewhere", "node ports are not served on this address", "reference of kube-proxy 1.5"),
+    Rule("node-port-elsewhere", "node ports are not served on this address", "kube-proxy, util/nodeport_addresses.go"),
     Rule(
         "node-port-loopback",
         "node ports are served on loopback",
-        "reference of kube-proxy 1.7, row 2",
+        _MIGRATING,
         (IPTABLES,),
     ),
     Rule(
@@ -103,7 +107,7 @@ _ROWS = (
     Rule(
         "node-port-new-address",
         "the address was added to an interface after the rules were written: no virtual server has it",
-        "reference of kube-proxy 2.3: a virtual server per node port and address",
+        "kube-proxy, ipvs/proxier.go: a virtual server per node port and address",
         (IPVS,),
     ),
     Rule(
@@ -165,7 +169,7 @@ _ROWS = (
     Rule(
         "no-endpoints-from-node",
         "for packets from the node itself to external and load balancer IPs, no rule checks whether an endpoint serves",
-        "reference of kube-proxy 2.2: KUBE-EXTERNAL-SERVICES is in INPUT and FORWARD",
+        "kube-proxy, iptables/proxier.go: KUBE-EXTERNAL-SERVICES is in INPUT and FORWARD",
         (IPTABLES,),
     ),
     Rule("internal-cluster", "internalTrafficPolicy Cluster: endpoints of all nodes", _POLICIES),
@@ -193,13 +197,13 @@ _ROWS = (
     Rule(
         "external-local-pod",
         "externalTrafficPolicy Local, from a pod of this node: endpoints of all nodes",
-        "reference of kube-proxy 1.3 and 1.7, row 16",
+        _SHORT_CIRCUIT,
         (NFTABLES, IPTABLES),
     ),
     Rule(
         "external-local-node",
         "externalTrafficPolicy Local, from this node itself: endpoints of all nodes, masqueraded",
-        "reference of kube-proxy 1.3 and 1.7, row 16",
+        _SHORT_CIRCUIT,
         (NFTABLES, IPTABLES),
     ),
     Rule(
@@ -226,7 +230,7 @@ _ROWS = (
     Rule(
         "external-local-others",
         "externalTrafficPolicy Local, and only other nodes have endpoints: those, as one virtual server serves all sources",
-        "reference of kube-proxy 1.7, row 16; kube-proxy, ipvs/proxier.go",
+        "kube-proxy, ipvs/proxier.go",
         (IPVS,),
     ),
     Rule("masquerade-all", "masqueradeAll: every source of a clusterIP is masqueraded", _VERDICTS),
@@ -247,7 +251,7 @@ _ROWS = (
     Rule(
         "hairpin-elsewhere",
         "the source is a pod of another node and may be chosen as its own endpoint: then it is masqueraded",
-        "reference of kube-proxy 2.1: the other backends handle hairpins of local endpoints only",
+        "kube-proxy, iptables/proxier.go: each KUBE-SEP chain marks its own endpoint; other backends handle hairpins of local endpoints only",
         (IPTABLES,),
     ),
     Rule("affinity", "sessionAffinity ClientIP: a source keeps its endpoint", _VERDICTS),

@@ -5,8 +5,8 @@
 """What kube-proxy reports, and whether it is healthy.
 
 It reports itself healthy even before its first synchronization, so the times of its last one count as well. /livez is read
-instead of /healthz, which also returns 503 for a Node that is being deleted. Source: reference of kube-proxy 3, "Rollout
-gates".
+instead of /healthz, which also returns 503 for a Node that is being deleted. Source: kube-proxy,
+healthcheck/proxy_health.go.
 """
 
 from __future__ import annotations

@@ -76,8 +76,8 @@ def parse_config(data: object, *, backend: str, family: int, node: NodeView) -> 
     """`data` has the keys of KubeProxyConfiguration, or is None. `backend` is one of BACKENDS and need not match `mode`.
     `node` is this node in `family`. Problems, with all faults.
 
-    iptables and ipvs read the section `iptables` for masquerading, nftables its own. Source: reference of kube-proxy 1.4,
-    1.5, 1.6.
+    iptables and ipvs read the section `iptables` for masquerading, nftables its own. Source: kube-proxy,
+    apis/config/types.go, apis/config/v1alpha1/defaults.go, util/localdetector.go.
     """
     reading = _Reading(backend, family, node)
     values = check_config(data, reading.problems)

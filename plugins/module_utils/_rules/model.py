@@ -151,7 +151,7 @@ class RuleConfig:
     detector: LocalDetector = LocalDetector()
     masquerade_all: bool = False
     masquerade_bit: int = 14
-    # Networks in which node ports are served. None is the backend's default (reference 1.5); "primary" is not resolved here.
+    # Networks in which node ports are served. None is the backend's default (node_ports.py); "primary" is not resolved here.
     node_port_addresses: Optional[tuple[str, ...]] = None
     localhost_node_ports: bool = True  # iptables
     # Protocols of node ports that kube-proxy's nftables rules reject on loopback (1.37, behind a gate).

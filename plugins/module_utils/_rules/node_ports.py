@@ -38,7 +38,7 @@ def node_port_addresses(view: FamilyView, config: RuleConfig) -> NodePortAddress
 
     If not set, it is "primary" for nftables and all local addresses for the others. A list without a network of this family
     does not restrict this family, and neither does "primary" on a node without an address of the family: kube-proxy then
-    adds 0.0.0.0/0 or ::/0. Source: reference of kube-proxy 1.5; KubeProxyConfiguration, nodePortAddresses.
+    adds 0.0.0.0/0 or ::/0. Source: kube-proxy, util/nodeport_addresses.go.
     """
     networks = _networks(view, config)
     if not networks or any(network.endswith("/0") for network in networks):

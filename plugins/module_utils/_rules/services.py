@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Parses a Service object into the ServicePorts of each family. Source: reference of kube-proxy 1.1."""
+"""Parses a Service object into the ServicePorts of each family. Source: kube-proxy, serviceport.go."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Parses EndpointSlices into the endpoints of each port of each Service. Source: reference of kube-proxy 1.1."""
+"""Parses EndpointSlices into the endpoints of each port of each Service. Source: kube-proxy,
+endpointslicecache.go."""
 
 from __future__ import annotations
 

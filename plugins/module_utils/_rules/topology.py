@@ -30,7 +30,7 @@ def reachable(service: ServicePort, *, node: str, zone: str) -> Reachable:
 
     Cluster: the ready endpoints that topology prefers; if none is ready, all that are terminating but still serve, in any
     zone. Local: the ready endpoints of this node, else its terminating ones that still serve; topology does not matter, and
-    there is no fallback to other nodes. Source: Kubernetes, "Virtual IPs and Service Proxies"; reference of kube-proxy 1.2.
+    there is no fallback to other nodes. Source: Kubernetes, "Virtual IPs and Service Proxies"; kube-proxy, topology.go.
     """
     uses_cluster = not service.internal_local or service.externally_accessible
     uses_local = service.internal_local or (service.external_local and service.externally_accessible)

@@ -4,7 +4,7 @@
 
 """Compiles a view into load balancer policies of the Windows Host Networking Service (HNS, schema 2), and plans the change.
 
-Pure: nothing here runs on Windows. Source: reference of kube-proxy 1.8; the flags are those of hcsshim's hcn package.
+Pure: nothing here runs on Windows. Source: kube-proxy, winkernel/hns.go and winkernel/proxier.go; the flags are those of hcsshim's hcn package.
 
 HNS has no transactions and cannot change a policy in place: replacing a policy is a delete and a create, and in between the
 destination does not respond. Endpoints are referred to by HNS id if it is known, else by address.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""HNS is not here to be asked: what is expected is written down in golden/winkernel.json, after reference of kube-proxy 1.8
+"""HNS is not here to be asked: what is expected is written down in golden/winkernel.json, after kube-proxy's winkernel/hns.go
 and proxier.go of Kubernetes 1.37.1, and every change of it is to be read. BALLAST_GOLDEN=write makes it anew."""
 
 from __future__ import annotations

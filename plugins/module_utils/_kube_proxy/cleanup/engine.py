@@ -4,7 +4,7 @@
 
 """Removes what kube-proxy's modes that are not in use have left on a node.
 
-kube-proxy leaves much of it (reference of kube-proxy 2.4). These files decide, with a reason, what is removed:
+kube-proxy leaves much of it (cleanup.go of its modes). These files decide, with a reason, what is removed:
 
     iptables rules, nftables tables         _audit/stale_chains.py, rules.py
     virtual servers, the link, sets         addresses.py

@@ -13,7 +13,7 @@ default, but only if no other program can need kube-proxy's value:
     arp_ignore,      operators of LVS, keepalived and nodes with several links in one network set them too:
     arp_announce     restored only from a record
     ip_forward       never restored: packets between pods and other nodes need it
-Source: reference of kube-proxy 1.6.
+Source: kube-proxy, iptables/proxier.go and ipvs/proxier.go.
 """
 
 from __future__ import annotations

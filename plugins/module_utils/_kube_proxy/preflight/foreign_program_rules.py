@@ -181,7 +181,7 @@ RULES = (
         reads="iptables-save, both variants and families",
         condition=kube_chains_used,
         applies=_BETWEEN_CHAINS,
-        source="reference of kube-proxy 1.7, 2.4",
+        source="kube-proxy, iptables/cleanup.go",
     ),
     Rule(
         id="preflight-kube-chains-changed",
@@ -189,7 +189,7 @@ RULES = (
         reads="iptables-save, both variants and families",
         condition=kube_chains_changed,
         applies=_BETWEEN_CHAINS,
-        source="reference of kube-proxy 1.7, 2.4: rules in these chains are flushed with them",
+        source="kube-proxy, iptables/cleanup.go: rules in these chains are flushed with them",
     ),
     Rule(
         id="preflight-foreign-nat",

@@ -449,6 +449,6 @@ RULES = (
         severity=WARNING,
         reads="the sections iptables, ipvs and nftables of the current and the new configuration",
         condition=section_ignored,
-        source="kubeproxy.config.k8s.io/v1alpha1; reference of kube-proxy 1.7",
+        source="kubeproxy.config.k8s.io/v1alpha1: each mode has a section of its own",
     ),
 )

@@ -21,7 +21,7 @@ still have a Service's address: KUBE-PROXY-FIREWALL can drop all packets that ha
 External addresses have their own chain, KUBE-EXTERNAL-SERVICES, which packets sent by the node itself skip. KUBE-FORWARD
 accepts marked packets where FORWARD drops by default. KUBE-FIREWALL protects loopback, which route_localnet exposes.
 
-Rules, order and comments: kube-proxy 1.37, pkg/proxy/iptables/proxier.go; reference of kube-proxy 1.2 to 1.5 and 2.2.
+Rules, order and comments: kube-proxy 1.37, pkg/proxy/iptables/proxier.go and topology.go.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ def compile_rules(view: FamilyView, config: RuleConfig) -> Tables:
 
 
 def required_sysctls(view: FamilyView, config: RuleConfig) -> tuple[tuple[str, str], ...]:
-    """The kernel settings that these rules need, as (name, value). Source: reference of kube-proxy 1.6."""
+    """The kernel settings that these rules need, as (name, value). Source: kube-proxy,
+    iptables/proxier.go."""
     if node_port_addresses(view, config).loopback:
         return (("net.ipv4.conf.all.route_localnet", "1"),)
     return ()

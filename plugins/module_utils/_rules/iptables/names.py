@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""kube-proxy's names of chains. Source: reference of kube-proxy 2.2."""
+"""kube-proxy's names of chains. Source: kube-proxy, iptables/proxier.go."""
 
 from __future__ import annotations
 

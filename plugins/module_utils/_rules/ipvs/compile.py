@@ -7,10 +7,10 @@
 Every Service address is bound to kube-ipvs0, a dummy link, so that packets to it are local for the kernel: they pass INPUT,
 where ip_vs sends them to a real server. Node ports have a virtual server per address of the node instead. ip_vs does not
 change source addresses: nat PREROUTING and OUTPUT mark packets by ipsets, and POSTROUTING masquerades those (iptables.py). A
-Service changes only elements of the sets. Source: reference of kube-proxy 1.2 to 1.6 and 2.3.
+Service changes only elements of the sets. Source: kube-proxy, topology.go, ipvs/proxier.go, ipvs/ipset.go.
 
 Limits: a virtual server has one set of endpoints for every source, so with externalTrafficPolicy Local pods of this node get
-only local endpoints too (reference 1.7, 16). Without a local endpoint kube-proxy uses the cluster's endpoints, for the sake
+only local endpoints too. Without a local endpoint kube-proxy uses the cluster's endpoints, for the sake
 of pods of this node; so do we. Without any endpoint the virtual server is empty, and ip_vs rejects. So some packets that
 other backends drop are rejected or served here.
 """
@@ -72,7 +72,8 @@ def compile_rules(view: FamilyView, config: RuleConfig) -> IpvsRules:
 
 
 def required_sysctls(config: RuleConfig, *, kernel: tuple[int, int]) -> tuple[tuple[str, str], ...]:
-    """The kernel settings that this backend needs, as (name, value), for this kernel version. Source: reference 1.6."""
+    """The kernel settings that this backend needs, as (name, value), for this kernel version. Source:
+    kube-proxy, ipvs/proxier.go."""
     settings = [
         ("net.ipv4.vs.conntrack", "1"),
         ("net.ipv4.vs.expire_nodest_conn", "1"),

@@ -14,7 +14,7 @@
             FORWARD              KUBE-FORWARD        accepts replies under a policy of DROP
 
 Except in KUBE-IPVS-FILTER, a rule that matches a set exists only if the set has elements.
-Source: reference of kube-proxy 1.3, 2.3.
+Source: kube-proxy, ipvs/proxier.go, ipvs/iptables.go.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ MASQUERADE, ROUTE, TUNNEL = "masq", "route", "tunnel"  # forwarding methods
 
 # kube-proxy's sets with their types, in the order in which elements are added; they are removed in reverse order. In
 # between, no packet may be refused or masqueraded that would not be before or after, so exemptions come first. Source:
-# reference of kube-proxy 2.3.
+# kube-proxy, ipvs/proxier.go and ipvs/ipset.go.
 SET_TYPES: Mapping[str, str] = MappingProxyType(
     {
         "KUBE-LOOP-BACK": "hash:ip,port,ip",

@@ -14,7 +14,8 @@ The chains made here are named after the number of endpoints they pick from:
                              one chain
     ...-HASH-...             with sessionAffinity (`affinity.py`)
 
-The same view gives the same table. Semantics: reference of kube-proxy 1.2 to 1.5.
+The same view gives the same table. Semantics: kube-proxy 1.37, topology.go, nftables/proxier.go, util/localdetector.go,
+util/nodeport_addresses.go.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class PolicyRules:
     masquerade_all: bool
 
     def rules(self, policy: str, everywhere: Translation, here: Translation) -> tuple[Rule, ...]:
-        """The rules of `policy`. Only LOCAL uses `here`. Source: reference of kube-proxy 1.3."""
+        """The rules of `policy`. Only LOCAL uses `here`. Source: kube-proxy, nftables/proxier.go."""
         if policy == INTERNAL:
             return (*self._internal_masquerade(), Rule(everywhere))
         mark = layout.add_mark(self.mark)
