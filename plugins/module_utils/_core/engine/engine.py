@@ -32,6 +32,8 @@ _LOCK_SECONDS = 3600  # the longest run builds programs from source
 
 
 class Desired(Protocol):
+    """What a JournalEngine needs of a request."""
+
     @property
     def state_dir(self) -> str:
         """The directory of this feature's journal on this machine."""
@@ -179,6 +181,7 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
         return plan
 
     def read_value(self, kind: str, target: str, ctx: Context[Any]) -> Value:
+        """The present value of a resource, in a form that compares equal with what the journal kept."""
         return as_json(self._kind(kind).read(ctx, target))
 
     def change(self, step: Step, ctx: Context[Any], *, after: Value, before: Value) -> None:
@@ -197,6 +200,7 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
         return plan_resources(resources, state, policy=self.policy, processes=processes)
 
     def journal(self, ctx: Context[J]) -> Journal:
+        """Read the journal; it is empty if there is no file. HostError `core-ledger` if a line cannot be understood."""
         return Journal(journal_path(ctx.desired.state_dir), host=ctx.host, kinds=self.kinds)
 
     def _kind(self, kind: str) -> Kind:

@@ -42,6 +42,8 @@ _NUMBERS = ("seconds", "at")
 
 @dataclass(frozen=True)
 class Event:
+    """What happened, as one line of a progress log."""
+
     kind: str  # one of the constants above
     feature: str  # the engine's name: "instance"
     subject: str  # what it is about: "node n1"
@@ -72,6 +74,7 @@ class EventStream:
         self._rest = b""
 
     def take(self, data: bytes) -> list[Event]:
+        """The events whose lines `data` completes, in order. Lines that are not events are skipped."""
         *whole, self._rest = (self._rest + data).split(b"\n")
         return [event for event in map(parse_event, whole) if event is not None]
 

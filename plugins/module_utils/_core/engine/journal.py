@@ -43,6 +43,9 @@ class Unfinished:
 
 
 class Journal:
+    """The journal in the file `path`, which is read at once: empty if there is no file. HostError `core-ledger` if a
+    line has an unknown form, or a kind that is not in `kinds`."""
+
     def __init__(self, path: str, *, host: Host, kinds: Collection[str]) -> None:
         self.path = path
         self._host = host
@@ -56,6 +59,7 @@ class Journal:
 
     @property
     def recorded(self) -> tuple[Recorded, ...]:
+        """What we made, in creation order."""
         return tuple(self._recorded.values())
 
     @property
@@ -65,6 +69,7 @@ class Journal:
 
     @property
     def unfinished(self) -> Unfinished:
+        """The steps since the last `begin`, including those undone since; none after `end`."""
         return Unfinished(policy=self._policy, steps=tuple(self._run))
 
     def begin(self, policy: Policy, *, again: Collection[tuple[str, str]] = ()) -> None:
@@ -100,6 +105,8 @@ class Journal:
         self._note_undone(step.key, step.before)
 
     def end(self) -> None:
+        """End the run: only records remain in the file. A full disk is an error only with UNDO; else the file stays as
+        it is."""
         self._run, self._open = [], False
         with _as_needed(self._policy is Policy.UNDO):
             self._compact()

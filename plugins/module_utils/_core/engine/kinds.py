@@ -249,6 +249,7 @@ def file(path: str, content: str, *, mode: int = 0o644, group: str = "", title: 
 
 
 def sysctl_minimum(name: str, minimum: int, *, holder: str) -> Resource:
+    """The setting `name` (as in `sysctl_path`), at least `minimum` for as long as `holder` has this resource."""
     return Resource(
         kind="sysctl-minimum",
         target=f"{name} {holder}",

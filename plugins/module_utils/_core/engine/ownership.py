@@ -47,6 +47,9 @@ ABSENT_PLACE, EMPTY, OURS, OF_JOURNAL = "absent", "empty", "ours", "of a journal
 
 @dataclass(frozen=True)
 class Mark:
+    """The content of `.ballast` in a directory. `made` is False if we took over an empty directory instead of making
+    it."""
+
     owner: str
     path: str
     made: bool = True
@@ -66,14 +69,16 @@ class Exclusive(Protocol):
 class Adopting(Protocol):
     """A kind that marks what it makes, and that can mark what an earlier version made without a mark."""
 
-    def adopt(self, host: Host, target: str) -> None: ...
+    def adopt(self, host: Host, target: str) -> None:
+        """Mark `target`, which an earlier version made according to its journal."""
 
 
 @runtime_checkable
 class Claiming(Protocol):
     """An engine that keeps a journal in its own state directory."""
 
-    def claim(self, ctx: Any) -> None: ...
+    def claim(self, ctx: Any) -> None:
+        """Make the state directory, or verify that it is this engine's. HostError if it is not."""
 
 
 # Directories

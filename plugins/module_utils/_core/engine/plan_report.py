@@ -18,6 +18,7 @@ def steps_as_result(plan: Plan) -> list[dict[str, str]]:
 
 
 def plan_diff(plan: Plan) -> list[dict[str, str]]:
+    """One entry per step, in the form of Ansible's diff mode."""
     return [
         {
             "before_header": step.title,

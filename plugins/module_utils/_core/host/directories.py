@@ -56,11 +56,14 @@ def make_directory(path: str, mode: Optional[int]) -> None:
 
 
 def remove_directory(path: str) -> None:
+    """No error if it is absent. OSError if it is not empty, or not a directory."""
     with suppress(FileNotFoundError), place_of(path) as place:
         os.rmdir(place.name, dir_fd=place.descriptor)
 
 
 def remove_tree(path: str) -> None:
+    """No error if it is absent. OSError if it is not a directory; HostError `core-mounted` if something is mounted in
+    it."""
     with ExitStack() as held:
         try:
             place = held.enter_context(place_of(path))

@@ -152,7 +152,8 @@ class Host(Protocol):
     def signal(self, process: ProcessId, number: int) -> bool:
         """Send a signal. False if the process is gone; a process that reuses its pid gets no signal."""
 
-    def which(self, name: str) -> Optional[str]: ...
+    def which(self, name: str) -> Optional[str]:
+        """The path of a program, looked up in the same fixed PATH as by `run`; None if it is absent."""
 
     def read(self, path: str, *, limit: int = READ_LIMIT) -> Optional[bytes]:
         """The content of a regular file. Any other kind of file is an error, as are more than `limit` bytes."""
@@ -207,16 +208,20 @@ class Host(Protocol):
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory or a cgroup. No error if it is absent."""
 
-    def symlink(self, path: str, to: str) -> None: ...
+    def symlink(self, path: str, to: str) -> None:
+        """Make the symbolic link `path`, which leads to `to`. An existing file or link is replaced."""
 
-    def readlink(self, path: str) -> Optional[str]: ...
+    def readlink(self, path: str) -> Optional[str]:
+        """What a symbolic link contains. None for anything else, and for a link in /proc whose process is gone."""
 
-    def listdir(self, path: str) -> list[str]: ...
+    def listdir(self, path: str) -> list[str]:
+        """The names in a directory, sorted. Empty for anything that is not a directory."""
 
     def list_directories(self, path: str) -> list[str]:
         """The names of the subdirectories of `path`, without links to directories."""
 
-    def stat(self, path: str) -> Optional[Stat]: ...
+    def stat(self, path: str) -> Optional[Stat]:
+        """The entry itself: a link is not followed. None if it is absent."""
 
     def read_socket(self, path: str, *, timeout: float) -> Optional[bytes]:
         """What a listener on a unix socket sends until it closes the connection, within `timeout` seconds in total. None if
@@ -266,9 +271,11 @@ class Host(Protocol):
     def lock(self, path: str) -> AbstractContextManager[None]:
         """Hold `path` as a lock file. HostError at once if another run holds it."""
 
-    def monotonic(self) -> float: ...
+    def monotonic(self) -> float:
+        """Seconds of a clock that nobody can set, for durations."""
 
-    def now(self) -> float: ...
+    def now(self) -> float:
+        """Seconds of Unix time."""
 
     def sleep(self, seconds: float) -> None: ...
 

@@ -96,6 +96,8 @@ def locked_error(path: str, holder: str) -> HostError:
 
 
 def host_error(verb: str, path: str, error: OSError) -> HostError:
+    """The HostError of a failed system call. Its id is `core-not-root` if this process lacks root's rights, else the
+    kernel's name of the error (`core-enospc`), or `core-os` without one."""
     reason = error.strerror or str(error)
     if error.errno in (errno.EACCES, errno.EPERM) and os.geteuid() != 0:
         return not_root_error(f"cannot {verb} {path}", found=reason)

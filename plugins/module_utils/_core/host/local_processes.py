@@ -32,7 +32,7 @@ class StatFields(NamedTuple):
     state: str  # R, S, D, Z, X, ...
     parent: int
     session: int
-    started: int
+    started: int  # clock ticks since boot
 
 
 def stat_fields(line: bytes) -> StatFields:

@@ -200,6 +200,7 @@ def _of_sudo(name: str) -> set[int]:
 
 
 def kind_of(mode: int) -> str:
+    """The `kind` of a Stat, from st_mode."""
     return _KINDS.get(stat.S_IFMT(mode), "other")
 
 

@@ -35,6 +35,7 @@ def read_listeners() -> list[Socket]:
 
 
 def open_netlink() -> socket.socket:
+    """A connected socket with a time limit, for requests to the kernel; the caller closes it."""
     netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
     try:
         netlink.settimeout(_SECONDS)

@@ -187,6 +187,7 @@ class Api:
         content_type: str = MERGE_PATCH,
         params: Mapping[str, str] = NOTHING,
     ) -> dict[str, Any]:
+        """Change an object and return it. `content_type` says what kind of patch `body` is."""
         return self._ask("PATCH", path, params, body, content_type=content_type)
 
     def apply(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,8 @@ _UNSERVED_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Resource:
+    """A collection of the API that is listed and watched. `name` is unique among those of an informer."""
+
     name: str
     path: str
     params: Mapping[str, str] = field(default_factory=dict)  # query parameters of its list and watch requests
@@ -78,6 +80,7 @@ class Informer(Generic[R]):
         self._ended.set()
 
     def count(self, call: str) -> None:
+        """Count a request in `calls`, under its verb and resource: "PATCH nodes"."""
         with self._lock:
             self.calls[call] += 1
 

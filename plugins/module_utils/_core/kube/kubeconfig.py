@@ -149,6 +149,7 @@ class Kubeconfig:
         return {**cluster, "server": self._server()}, dict(user)
 
     def credentials(self) -> Credentials:
+        """The credentials of the context. All problems are raised together, also keys in `BY_LIBRARY`."""
         cluster, user = self._sections.values()
         credentials = Credentials(
             server=self._server(),

@@ -50,6 +50,7 @@ class ObjectStep:
 
 
 def find_objects(api: Api, paths: Iterable[str]) -> dict[str, Optional[Object]]:
+    """The object at each path; None for an absent one."""
     return {path: api.find(path) for path in paths}
 
 

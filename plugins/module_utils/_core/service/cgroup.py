@@ -42,6 +42,7 @@ class Limits:
 
 
 def cgroup(name: str, limits: Limits, *, group: str) -> Resource:
+    """A cgroup with these limits. That of memory is rounded down to pages, as the kernel does."""
     memory = limits.memory_bytes
     value: dict[str, Value] = asdict(limits)
     value["memory_bytes"] = None if memory is None else memory - memory % _PAGE_BYTES

@@ -34,6 +34,7 @@ _ENVIRONMENT_FILE = re.compile(r"(\S+) \(ignore_errors=(?:yes|no)\)")
 
 
 def daemon_exists(host: Host, service: str) -> bool:
+    """Whether the host has this service, running or not."""
     if _by_runit(service):
         return host.stat(os.path.join(service, "run")) is not None
     return _unit(host, service).get("LoadState") == "loaded"
@@ -73,6 +74,7 @@ def start_daemon(host: Host, service: str) -> None:
 
 
 def restart_daemon(host: Host, service: str) -> None:
+    """Restart the service; one that is not running is started."""
     if _by_runit(service):
         stop_daemon(host, service)
         start_daemon(host, service)

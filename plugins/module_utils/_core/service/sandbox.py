@@ -112,6 +112,7 @@ def runit_words(sandbox: Sandbox, *, log_directory: str, paths: Iterable[str]) -
 
 
 def setpriv_words(sandbox: Sandbox) -> list[str]:
+    """The prefix of a command that sets capabilities and `no_new_privs`, and nothing else."""
     return _setpriv(sandbox.capabilities)
 
 

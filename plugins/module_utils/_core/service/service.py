@@ -75,12 +75,14 @@ class Service:
             raise UserError(**MESSAGES.texts("core-service-text", name=self.name, faults=", ".join(faults)))
 
     def as_value(self, *, running: bool = True) -> dict[str, Value]:
+        """The value of its resource: all fields, as JSON returns them, and `running`."""
         # Through JSON, so that it compares equal with what is read back.
         value: dict[str, Value] = json.loads(json.dumps(asdict(self)))
         return {**value, "running": running}
 
     @staticmethod
     def from_value(value: Value) -> Service:
+        """The service of such a value. Fields that an earlier version did not write get their defaults."""
         row: dict[str, Any] = {name: part for name, part in fields(value).items() if name != "running"}
         row["argv"] = tuple(row["argv"])
         row["env"] = tuple((name, text) for name, text in row["env"])
@@ -109,15 +111,21 @@ class Supervisor(Protocol):
     def read(self, host: Host, target: str) -> Value:
         """`Service.as_value()`, ABSENT, or `incomplete()` if a part is missing or differs."""
 
-    def write(self, host: Host, target: str, service: Service, *, running: bool, definition_known: bool) -> None: ...
+    def write(self, host: Host, target: str, service: Service, *, running: bool, definition_known: bool) -> None:
+        """Write the files of the service, unless they are known to be its own already, and start or stop it. A changed
+        service that runs is restarted."""
 
-    def remove(self, host: Host, target: str) -> None: ...
+    def remove(self, host: Host, target: str) -> None:
+        """Stop the service and remove its files."""
 
-    def process(self, host: Host, target: str) -> Optional[Process]: ...
+    def process(self, host: Host, target: str) -> Optional[Process]:
+        """Its main process; None if it is not running."""
 
-    def is_to_run(self, host: Host, target: str) -> bool: ...
+    def is_to_run(self, host: Host, target: str) -> bool:
+        """See `services.is_to_run`."""
 
-    def reload(self, host: Host, target: str) -> None: ...
+    def reload(self, host: Host, target: str) -> None:
+        """Send SIGHUP."""
 
 
 def service(sv_dir: str, definition: Service, *, running: bool, group: str) -> Resource:

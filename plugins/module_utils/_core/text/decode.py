@@ -90,6 +90,7 @@ class Faults:
         self.problems: list[BallastError] = [] if problems is None else problems
 
     def add(self, id: str, path: str, **fields: object) -> None:
+        """Record a fault at `path`. `id` is VALUE, KEY, MISSING or another one, as `Words` explains."""
         where = f"{self.title}: {path}" if self.title and path else self.title or path or self.words.whole
         self.problems.append(self.words.error(id, path=where, **fields))
 
@@ -161,6 +162,7 @@ class Reader:
                 self.faults.unknown(self.path, key, known)
 
     def get(self, key: str) -> Any:
+        """The value as it is, unchecked; None if the key is absent."""
         return self.values.get(key)
 
     def has(self, key: str) -> bool:
@@ -178,6 +180,7 @@ class Reader:
             return default
 
     def require(self, key: str, parse: Parser[T], default: T, *, expected: str) -> T:
+        """`read` for a mandatory key: if it is absent, a fault says that it must be set to `expected`."""
         if self.values.get(key) is None:
             self.faults.add(MISSING, self.at(key), wanted=expected)
         return self.read(key, parse, default)

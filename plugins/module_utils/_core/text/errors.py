@@ -155,6 +155,7 @@ class Messages:
             self.rows[row.id] = row
 
     def error(self, id: str, *, found: str = "", **fields: object) -> BallastError:
+        """The error of a row. Field values are shortened, unless they are `Whole`."""
         shown = {name: value if isinstance(value, Whole) else shorten(str(value)) for name, value in fields.items()}
         return self.rows[id].error(**self.texts(id, found=found, **shown))
 
