@@ -28,6 +28,8 @@ Settings = tuple[tuple[str, str], ...]
 
 
 class Operation(Protocol):
+    """One change of the rules, as a plan lists it. `kind` is in words, such as "change setting"."""
+
     @property
     def kind(self) -> str: ...
 

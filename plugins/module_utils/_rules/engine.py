@@ -115,6 +115,7 @@ def snapshot_from(params: Mapping[str, Any], host: Host) -> Snapshot:
 
 
 def configs_from(config: object, backend: str, snapshot: Optional[Snapshot]) -> dict[int, ParsedConfig]:
+    """The configuration for this node, by family; empty without a snapshot."""
     if snapshot is None:
         return {}
     views = {family: snapshot.view(family) for family in FAMILIES}
@@ -333,6 +334,7 @@ def _check_owner(backend: Backend, host: Host, family: int) -> tuple[BallastErro
 
 
 def backend_of(desired: ServiceRulesRequest, host: Host, record: Record) -> Backend:
+    """The backend of the request. Mode ipvs takes from `record` which real servers have drained long enough."""
     if desired.backend != IPVS:
         return backend_named(desired.backend, host, table=desired.table, priority_offset=desired.priority_offset)
     from .ipvs.plan import find_overdue

@@ -133,6 +133,7 @@ class LocalDetector:
     value: str = ""
 
     def detects(self, source: str, interface: str) -> bool:
+        """Whether a packet with this source address, which came by this link, is from a pod of this node."""
         if self.kind == "cidr":
             return ipaddress.ip_address(source) in ipaddress.ip_network(self.value)
         if self.kind == "bridge":

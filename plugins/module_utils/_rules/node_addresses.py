@@ -29,10 +29,12 @@ _SECONDS = 60
 
 
 def families(host: Host) -> tuple[int, ...]:
+    """The IP families of this kernel: 4, and 6 if it has IPv6."""
     return FAMILIES if host.stat(_IPV6) is not None else FAMILIES[:1]
 
 
 def read_links(host: Host) -> Links:
+    """The links of the host's network namespace, as `parse_links` returns them."""
     return parse_links(host.run(["ip", "-j", "address", "show"], timeout=_SECONDS, limit=KERNEL_LIMIT).stdout)
 
 

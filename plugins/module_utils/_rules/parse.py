@@ -208,6 +208,7 @@ class _Objects:
 
 
 def port_order(service: ServicePort) -> tuple[str, str, str, str]:
+    """The sort key of the ServicePorts of a FamilyView."""
     return (service.namespace, service.name, service.protocol, service.port_name)
 
 

@@ -32,6 +32,7 @@ def is_node_name(value: str) -> bool:
 
 
 def contradict(row: Reader, key: str, value: object, reason: str) -> None:
+    """Record a fault: the value contradicts the rest of the object. `reason` says which part."""
     row.faults.add("rules-object-contradiction", row.at(key), value=show(value), reason=reason)
 
 
@@ -39,6 +40,7 @@ SKIPPED = "rules-object-skipped"  # the warning for a value that kube-proxy, lik
 
 
 def skip(row: Reader, key: str, value: object, expected: str) -> None:
+    """Record the warning SKIPPED for this value."""
     row.faults.add(SKIPPED, row.at(key), value=show(value), wanted=expected)
 
 
@@ -96,6 +98,7 @@ class Unreadable(Wrong):
 
 
 def address(value: Any) -> Address:
+    """Raises Unreadable for a text that is no address, Wrong for a value that is no text."""
     expected = "an address of IPv4 or IPv6"
     if not isinstance(value, str):
         raise Wrong(expected)
@@ -106,6 +109,7 @@ def address(value: Any) -> Address:
 
 
 def reachable_address(value: Any) -> Address:
+    """`address`, but Wrong for an address that only the machine itself can have."""
     parsed = address(value)
     if parsed.special:
         raise Wrong("an address that can be reached: it is unspecified, loopback or link-local")
@@ -113,6 +117,7 @@ def reachable_address(value: Any) -> Address:
 
 
 def network(value: Any) -> Network:
+    """Raises Unreadable for a text that is no network, Wrong for a value that is no text."""
     expected = "a network as in 10.0.0.0/8 or fd00::/64"
     if not isinstance(value, str):
         raise Wrong(expected)

@@ -48,6 +48,7 @@ class SettingChange:
 
 
 def read_record(host: Host, backend: str) -> Record:
+    """The record; empty if there is no file. `rules-record` if the file has another form."""
     require_private(host, _path(host, backend))
     data = host.read(_path(host, backend))
     if data is None:
@@ -63,6 +64,7 @@ def read_record(host: Host, backend: str) -> Record:
 
 
 def write_record(host: Host, backend: str, record: Record) -> None:
+    """Replace the record. An empty one removes the file."""
     path = _path(host, backend)
     if record.is_empty:
         host.remove(path)
@@ -118,6 +120,7 @@ def change_setting(host: Host, change: SettingChange) -> None:
 
 
 def read_setting(host: Host, name: str) -> Optional[str]:
+    """The value of a kernel setting; None if this kernel lacks it."""
     data = host.read(sysctl_path(name))
     return None if data is None else data.decode().strip()
 

@@ -91,6 +91,7 @@ class Service(NamedTuple):
     def service_ports(
         self, family: int, endpoints: Mapping[PortKey, tuple[Endpoint, ...]], release: Release
     ) -> Iterator[ServicePort]:
+        """Its ServicePorts of one family, in the order of `ports`. `endpoints` are those of all Services."""
         own = self.families[family]
         external_ips = own.external_ips if release.serves_external_ips else ()
         balancers = own.load_balancer_ips

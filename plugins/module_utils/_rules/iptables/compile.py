@@ -4,11 +4,8 @@
 
 """Compiles Services into iptables rules, with kube-proxy's layout and names, which tools and people know.
 
-The nat table picks an endpoint. PREROUTING and OUTPUT jump to KUBE-SERVICES, which has a rule for each address and port of a
-Service and, at the end, the jump to KUBE-NODEPORTS for local addresses. From there:
-
 The nat table picks an endpoint. PREROUTING and OUTPUT jump to KUBE-SERVICES, which has a rule for each address and port of
-a Service and, last, the jump to KUBE-NODEPORTS: node ports are served on local addresses without a Service. From there:
+a Service and, last, the jump to KUBE-NODEPORTS, for packets to local addresses that none of them takes. From there:
 
     cluster IP                  KUBE-SVC-x (any endpoint) or KUBE-SVL-x (those of this node)
     external IP, node port      KUBE-EXT-x, which marks for masquerade or handles local sources, then SVC or SVL

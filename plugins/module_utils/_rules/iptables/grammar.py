@@ -104,6 +104,7 @@ def options_of(tokens: Sequence[str]) -> Optional[Options]:
 
 
 def number_of(text: str, *, limit: int = _U32) -> int:
+    """A decimal number, or a hexadecimal one after 0x. Raises Refused for any other text and above `limit`."""
     if not _NUMBER.fullmatch(text):
         raise Refused(f"{text} is not a number")
     number = int(text, 16) if text.startswith("0x") else int(text)
@@ -113,6 +114,7 @@ def number_of(text: str, *, limit: int = _U32) -> int:
 
 
 def value_and_mask(text: str) -> tuple[int, int]:
+    """`VALUE/MASK` as numbers; without a mask, all 32 bits count. Raises Refused."""
     value, slash, mask = text.partition("/")
     return number_of(value), number_of(mask) if slash else _U32
 

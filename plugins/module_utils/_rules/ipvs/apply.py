@@ -81,6 +81,7 @@ def _run(operations: Sequence[AnyOperation], host: Host, *, live: IpvsRules, var
 
 
 def run_batch(tool: str, lines: Sequence[str], host: Host) -> None:
+    """Give these lines to a tool of `_BATCHES` as its input. CommandFailed if it refuses one of them."""
     argv = _BATCHES[tool]
     done = host.run(argv, timeout=_BATCH_SECONDS, stdin="".join(line + "\n" for line in lines).encode())
     if tool == IPVSADM and done.stderr.strip():  # its exit status is that of the last line only

@@ -207,6 +207,7 @@ def drain_times(waiting: Iterable[str], known: Mapping[str, float], *, now: floa
 
 
 def find_overdue(known: Mapping[str, float], *, now: float) -> frozenset[str]:
+    """The real servers that have drained for DRAIN_SECONDS. `known` is what `drain_times` returned."""
     return frozenset(name for name, since in known.items() if now - since >= DRAIN_SECONDS)
 
 

@@ -37,6 +37,7 @@ def _lines(rules: IpvsRules) -> Iterator[str]:
 
 
 def creation(ipset: IpSet) -> str:
+    """The line that creates an ipset, without its elements."""
     if ipset.type == "bitmap:port":
         return f"create {ipset.name} {ipset.type} range 0-65535"
     family = "inet" if ipset.family == 4 else "inet6"
@@ -44,10 +45,12 @@ def creation(ipset: IpSet) -> str:
 
 
 def service(server: VirtualServer) -> str:
+    """How ipvsadm names a virtual server: `-t 10.96.0.1:443`."""
     return f"{_SERVICE_OPTIONS[server.protocol]} {server.text.rpartition('/')[0]}"
 
 
 def definition(server: VirtualServer) -> str:
+    """A virtual server and its options, as they follow `ipvsadm -A` and `-E`."""
     words = [service(server), f"-s {server.scheduler}"]
     if server.persistent_seconds:
         words.append(f"-p {server.persistent_seconds}")
@@ -57,8 +60,10 @@ def definition(server: VirtualServer) -> str:
 
 
 def real_definition(server: VirtualServer, real: RealServer) -> str:
+    """A real server and its options, as they follow `ipvsadm -a` and `-e`."""
     return f"{service(server)} -r {real.text} {_METHOD_OPTIONS[real.method]} -w {real.weight}"
 
 
 def with_length(address: str) -> str:
+    """`ADDRESS/32` or `ADDRESS/128`."""
     return f"{address}/{128 if ':' in address else 32}"

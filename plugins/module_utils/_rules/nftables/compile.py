@@ -83,6 +83,7 @@ class Part:
         self.chains: dict[str, Chain] = {}  # without those that every table has
 
     def add(self, name: str, key: Key, target: Optional[Target] = None) -> None:
+        """Add an element to the set or map `name`. `target` is the value in a map; a set has none."""
         self.elements.setdefault(name, {})[key] = Element(key, target)
 
 

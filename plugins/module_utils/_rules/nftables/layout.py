@@ -125,6 +125,7 @@ FAMILY = {4: Family("ip", "ipv4_addr", "127.0.0.0/8"), 6: Family("ip6", "ipv6_ad
 
 
 def protocol_name(protocol: str) -> str:
+    """A protocol of Kubernetes, "TCP", as nft writes it: "tcp"."""
     return protocol.lower()
 
 
@@ -140,6 +141,7 @@ def local_source() -> Match:
 
 
 def add_mark(mark: int) -> Mangle:
+    """Sets these bits of the packet's mark; the others keep their values."""
     return Mangle(Meta("mark"), Binary(Meta("mark"), "|", str(mark)))
 
 

@@ -98,6 +98,7 @@ def _block(of: Set) -> Iterator[str]:
 
 
 def chain_lines(chain: Chain) -> Iterator[str]:
+    """What is in the block of a chain: its hook, its comment and its rules."""
     if chain.base is not None:
         yield hook_line(chain.base)
     if chain.comment:

@@ -3,7 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """Parses the statements of a rule in the JSON of `nft -j list` (libnftables-json(5)) into the same values as rule_text.py.
-Unknown statements become Unknown. nft writes statements that have no JSON form as text."""
+Unknown statements become Unknown. nft writes statements that have no JSON form as text.
+
+The functions for parts of a statement raise Unclear for a value that is not in the grammar.
+"""
 
 from __future__ import annotations
 

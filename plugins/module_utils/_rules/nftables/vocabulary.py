@@ -123,11 +123,12 @@ def parts_of(expression: Expression) -> tuple[Expression, ...]:
 
 
 def named_parts(types: tuple[str, ...]) -> tuple[tuple[int, Mapping[str, str]], ...]:
-    """Places of a key whose constants have other words, and these."""
+    """The places in a key of these types where constants have several words, each with our word for every other one."""
     return tuple((place, _ALIASES[of]) for place, of in enumerate(types) if of in _ALIASES)
 
 
 def name_parts(key: Key, named: tuple[tuple[int, Mapping[str, str]], ...]) -> Key:
+    """The key with its constants in our words; `named` is from `named_parts`."""
     for place, names in named:
         if place < len(key) and key[place] in names:
             key = (*key[:place], names[key[place]], *key[place + 1 :])
