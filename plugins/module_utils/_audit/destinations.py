@@ -43,6 +43,7 @@ _KEYED_SETS = (
 
 
 def text(key: Key) -> str:
+    """For messages: "10.96.0.1:443/TCP", "node port 30080/TCP", or an address alone."""
     address, protocol, port = key
     if not protocol:
         return address

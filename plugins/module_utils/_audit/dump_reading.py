@@ -98,6 +98,7 @@ def is_saved(dump: Dump, family: int, backend: Backend) -> bool:
 
 
 def find_missing(dump: Dump, family: int, backend: Backend) -> tuple[Missing, ...]:
+    """What an audit of this backend needs and the dump lacks: one entry if the whole family is missing."""
     if not is_saved(dump, family, backend):
         return (_missing_family(family, backend),)
     return (

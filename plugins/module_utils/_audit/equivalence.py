@@ -287,5 +287,6 @@ def _span(text: str) -> Optional[tuple[int, int]]:
 
 
 def is_in(address: str, network: str) -> bool:
+    """Whether a network, a range or another address contains `address`. False if `network` is none of these."""
     span = _span(network)
     return span is not None and span[0] <= _number(address) <= span[1]

@@ -29,6 +29,7 @@ class AuditFinding:
 
 
 def finding(id: str, *, family: int = 0, service: str = "", **fields: object) -> AuditFinding:
+    """The finding of the class `id`, with `fields` in its texts."""
     row = CLASSES[id]
     return AuditFinding(
         id=id,

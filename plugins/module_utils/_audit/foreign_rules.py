@@ -195,4 +195,5 @@ def _text(rule: Rule) -> str:
 
 
 def program_of(name: str) -> str:
+    """The program that gives its tables or chains names like this; "" if unknown."""
     return next((program for beginning, program in _PROGRAMS if name.startswith(beginning)), "")

@@ -38,6 +38,7 @@ class Scope:
     interface: str = ""
 
     def meets(self, address: str, protocol: str, port: int) -> bool:
+        """Whether the scope has packets to this destination. `protocol` is in upper case."""
         if self.protocols is not None and protocol not in self.protocols:
             return False
         if self.ports is not None and not any(low <= port <= high for low, high in self.ports):
@@ -55,6 +56,7 @@ class Scope:
         return replace(self, ports=tuple(span for span in both if span[0] <= span[1]))
 
     def with_networks(self, networks: Iterable[str]) -> Scope:
+        """Also restricted to these networks or ranges of destinations. Unchanged if one of them is neither."""
         parsed = _networks(networks)
         if parsed is None:
             return self
@@ -64,6 +66,7 @@ class Scope:
         return replace(self, networks=tuple(smaller))
 
     def with_sources(self, networks: Iterable[str]) -> Scope:
+        """With these sources instead of its own. Unchanged if one of them is neither a network nor a range."""
         parsed = _networks(networks)
         return self if parsed is None else replace(self, sources=parsed)
 
@@ -91,6 +94,7 @@ def _networks(texts: Iterable[str]) -> Optional[tuple[AnyNetwork, ...]]:
 
 
 def narrow_by_iptables(scope: Scope, matches: Iterable[ipt.Match]) -> Scope:
+    """The scope, restricted by the matches of a rule. Negated matches restrict nothing."""
     for match in matches:
         if isinstance(match, ipt.Unknown):
             scope = _narrow_by_text(scope, match.text)
@@ -143,6 +147,8 @@ def _ports(texts: Iterable[str], dash: str) -> Optional[Ports]:
 
 
 def narrow_by_nft(scope: Scope, statement: nft.Statement, table: Table) -> Scope:
+    """The scope, restricted by a comparison for equality, or by the maps of a translation. Other statements restrict
+    nothing."""
     if isinstance(statement, nft.Match) and statement.operator == nft.EQUAL:
         return narrow_by_keys(scope, statement.left, keys_of(statement.right, table))
     if isinstance(statement, nft.Nat):

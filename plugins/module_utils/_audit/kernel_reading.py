@@ -89,6 +89,7 @@ class KernelReading:
 
     @cached_property
     def iptables(self) -> Mapping[Slot, Tables]:
+        """By (variant, family). Those of other programs that cannot be read are noted in `unread`."""
         in_use = self.backend.variant if isinstance(self.backend, (Iptables, Ipvs)) else ""
         known = {}
         if in_use:

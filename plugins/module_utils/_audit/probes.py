@@ -50,6 +50,8 @@ class Probe:
 
 
 class Prober:
+    """Chooses packets for the destinations of one view. It counts them: the first few of each kind get more packets."""
+
     def __init__(self, view: FamilyView, config: RuleConfig, surroundings: Surroundings) -> None:
         self._view = view
         self._config = config

@@ -30,6 +30,7 @@ _IP = ("ip", "ip6")
 
 
 def is_undecoded(text: str) -> bool:
+    """Whether a rule, or a message that shows one, has such a placeholder."""
     return _UNDECODED.search(text) is not None or _OF_XTABLES.search(text) is not None
 
 
@@ -45,6 +46,7 @@ def find_in_iptables(tables: Tables) -> Iterator[tuple[Place, str]]:
 
 
 def find_in_nftables(ruleset: Ruleset) -> Iterator[tuple[Place, str]]:
+    """The place and text of each such rule in the tables that iptables-nft has."""
     for key, table in ruleset.tables.items():
         if key[0] not in _IP or key[1] not in BUILT_IN:
             continue

@@ -120,6 +120,8 @@ class VerdictComparison:
         self.served: list[Served] = []  # for foreign.py
 
     def check_services(self) -> Iterator[AuditFinding]:
+        """Trace all packets. Yields a finding for the failure that all Services have in common, one for each other
+        wrong Service, and one for each problem because of which packets could not be traced."""
         self._trace_all()
         common = self._find_common()
         if common:

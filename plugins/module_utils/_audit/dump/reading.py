@@ -71,9 +71,11 @@ class Dump:
         return next((variant for variant in VARIANTS if any(key[0] == variant for key in self.iptables)), NFT)
 
     def tables(self, variant: str, family: int) -> Tables:
+        """Empty if they were not saved."""
         return self.iptables.get((variant, family), Tables(family))
 
     def ipvs(self, variant: str, family: int) -> IpvsRules:
+        """The objects of ipvs; those that were not saved are absent from it."""
         return parse_node(
             tables=self.tables(variant, family),
             servers=self.servers or "",

@@ -79,6 +79,7 @@ class Group:
 
     @property
     def order(self) -> str:
+        """For people: that the order of these parties is unknown."""
         labels = ", ".join(party.label for party in self.parties)
         return f"the order of chains at priority {self.priority} of {self.hook} is unknown: {labels}"
 

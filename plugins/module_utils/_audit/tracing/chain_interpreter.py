@@ -117,6 +117,7 @@ class ChainInterpreter:
         return f"{self._table.family} {self._table.name} {at.chains[-1]}"
 
     def count(self, steps: int, at: _At) -> None:
+        """Count steps. Raises `rules-nft-trace-budget` once the packet has taken too many."""
         if not self._outcome.take_steps(steps):
             raise MESSAGES.error("rules-nft-trace-budget", place=self.place(at), limit=self._outcome.limit)
 
@@ -180,6 +181,7 @@ class ChainInterpreter:
         return sorted(pairs, key=lambda pair: pair[0] == CATCH_ALL)
 
     def timeout_of(self, update: SetUpdate) -> int:
+        """Seconds, of the element or else of its set. Raises Absent if the table lacks the set."""
         named_set = self._table.sets.get(update.name)
         if named_set is None:
             raise Absent(f"@{update.name}")

@@ -35,13 +35,14 @@ class HookView:
         return not state.untracked and (seen or self.priority >= CONNTRACK_PRIORITY)
 
     def connection_state(self, state: State) -> str:
+        """As `ct state` shows it: "new", "untracked", or "invalid" for a packet that conntrack has not seen yet."""
         if self.has_connection(state):
             return "new"
         return "untracked" if state.untracked else "invalid"
 
     def link_in(self, state: State) -> Optional[str]:
-        """ "" for a packet of the node itself, which has none. The given one, else that by which the packet's source is
-        reached; None where no route tells it."""
+        """The link by which the packet came: the given one, else that by which its source is reached. "" for a packet of
+        the node itself, which has none; None if no route leads to the source."""
         if self.packet.node_local:
             return LOOPBACK_LINK if state.looped else ""
         return self.packet.inbound_interface or self.surroundings.link_to(self.packet.source)

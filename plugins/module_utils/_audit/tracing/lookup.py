@@ -61,6 +61,8 @@ class Index(Generic[V]):
         self._spans.setdefault(places, {}).setdefault(rest, []).append((spans, value))
 
     def find(self, key: Key) -> Optional[V]:
+        """The value for `key`: of an equal plain key, else of one with ranges, else of one with a star, else of
+        CATCH_ALL. None if there is none."""
         if key in self._plain:
             return self._plain[key]
         for places, by_rest in self._spans.items():

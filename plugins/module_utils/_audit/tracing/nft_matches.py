@@ -57,6 +57,8 @@ def question_of(match: Match, state: State, source: str) -> tuple[Question, bool
 
 
 def is_for_own_source(statement: Statement) -> bool:
+    """Whether the statement matches only packets with one particular source, alone or together with their
+    destination."""
     if not isinstance(statement, Match) or statement.operator != EQUAL:
         return False
     keys = statement.right.keys if isinstance(statement.right, AnonymousSet) else ()

@@ -68,6 +68,8 @@ _LIMIT = re.compile(
 
 
 def effect_of(text: str, view: HookView) -> str:
+    """What a part of a rule may do to the packet: ALWAYS or NEVER if it is a condition that is decided, else MAYBE,
+    HARMLESS or ANYTHING."""
     for pattern in _TCP_FLAGS:
         match = pattern.fullmatch(text)
         if match:

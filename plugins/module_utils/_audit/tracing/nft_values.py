@@ -136,6 +136,7 @@ _BITWISE = {"&": int.__and__, "|": int.__or__, "^": int.__xor__}
 
 
 def is_any(key: Key) -> bool:
+    """Whether a part of the key is unknown."""
     return ANY in key
 
 

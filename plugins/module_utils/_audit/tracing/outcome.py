@@ -60,17 +60,22 @@ class Outcome:
         return self.steps <= self.limit
 
     def end(self, verdict: str, states: Iterable[State], line: str) -> None:
+        """These states end with `verdict`, because of the rule shown in `line`."""
         self.ended += [(verdict, because(state, line)) for state in states]
 
     def end_unknown(self, states: Iterable[State], problem: BallastError) -> None:
+        """These states cannot be followed. An answer names the first problem only."""
         self.unknown = self.unknown or problem
         self.ended += [(UNKNOWN, state) for state in states]
 
     def explain(self, question: Question, problem: Callable[[], BallastError]) -> None:
+        """Why a question cannot be decided. `problem` is called only the first time."""
         if question not in self.problems:
             self.problems[question] = problem()
 
     def answer(self, passed: Sequence[State], packet: Packet) -> Answer:
+        """The answer, when every state has ended or is among those that passed all chains. If it depends on questions that
+        cannot be decided, it has `ways`: UNKNOWN, or DNAT if they only concern masquerading."""
         fates = [(_Fate(verdict), state) for verdict, state in self.ended]
         fates += [(_fate(state, packet), state) for state in passed]
         cases: dict[_Fate, list[frozenset[Assumption]]] = {}

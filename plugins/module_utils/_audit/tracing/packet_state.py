@@ -87,6 +87,7 @@ def assume(state: State, question: Question) -> tuple[Optional[State], Optional[
 
 
 def distinct(states: list[State]) -> list[State]:
+    """The different states. Where some differ only in their assumptions, see `merge_assumptions`."""
     if len(states) < 2:
         return states
     kept = list(dict.fromkeys(states))
