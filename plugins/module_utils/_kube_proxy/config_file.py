@@ -19,6 +19,7 @@ _ANY = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "[::]": "[::1]"}
 
 
 def parse_config(text: str, *, path: str) -> dict[str, Any]:
+    """Parse YAML or JSON. `migrate-config-shape` if it is no KubeProxyConfiguration; `path` is how messages name it."""
     config = parse_document(text, name=path)
     if not isinstance(config, dict) or (config.get("apiVersion"), config.get("kind")) != (API_VERSION, KIND):
         raise MESSAGES.error("migrate-config-shape", path=path)
@@ -48,10 +49,12 @@ def changed_text(text: str, changes: Mapping[str, Any], *, path: str) -> str:
 
 
 def metrics_url(config: Mapping[str, Any]) -> str:
+    """Where this node reaches kube-proxy's metrics, without a path: "http://127.0.0.1:10249"."""
     return _url(config, "metricsBindAddress", _METRICS_PORT)
 
 
 def healthz_url(config: Mapping[str, Any]) -> str:
+    """Where this node reaches kube-proxy's health, without a path: "http://127.0.0.1:10256"."""
     return _url(config, "healthzBindAddress", _HEALTHZ_PORT)
 
 

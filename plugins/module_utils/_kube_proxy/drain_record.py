@@ -54,6 +54,7 @@ class Draining:
         return frozenset(server.key for block in self.own for server in parse_servers(block))
 
     def is_over(self, now: float) -> bool:
+        """Whether the deadline has passed; never if there is none. `now` is in seconds since the epoch."""
         return self.until is not None and now >= self.until
 
 

@@ -71,6 +71,8 @@ def locate(request: KubeProxyRequest, host: Host) -> KubeProxyRequest:
 
 
 def find_installation(host: Host, where: Installation, state_dir: str) -> Installation:
+    """`where` with what the options leave open. HostError if no kube-proxy is found, several, or one that is not ours
+    to change."""
     if where.deployment == SERVICE or (where.deployment == AUTO and where.service):
         return _as_service(host, where, where.service or _service_name(host, state_dir), state_dir)
     if where.deployment == DAEMONSET:

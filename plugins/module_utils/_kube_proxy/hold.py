@@ -65,6 +65,7 @@ def is_held(host: Host, service: str) -> bool:
 
 
 def require_free(host: Host, service: str) -> None:
+    """`migrate-hold-taken` if there is something else where the hold of this service belongs."""
     if _by_runit(service):
         path, is_ours = _link(service), _is_our_link(host, service)
     else:

@@ -82,11 +82,13 @@ def read_nodes(api: Api) -> list[dict[str, Any]]:
 
 
 def as_list(objects: Iterable[Objects]) -> dict[str, Any]:
+    """A `v1 List` of the objects, each collection sorted by namespace and name."""
     items = [item for by_key in objects for _key, item in sorted(by_key.items())]
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
 def keep_relevant(item: Mapping[str, Any], resource: KindOfObject) -> dict[str, Any]:
+    """A copy with its apiVersion and kind, without fields that no rule needs."""
     metadata = mapping_in(item, "metadata")
     kept = {name: metadata[name] for name in _METADATA if metadata.get(name)}
     kept_item = {**item, "apiVersion": resource.api_version, "kind": resource.name, "metadata": kept}
@@ -111,9 +113,11 @@ class ServiceInformer(Informer[KindOfObject]):
 
     @property
     def complete(self) -> bool:
+        """Whether every resource has been listed."""
         return len(self._objects) == len(self._resources)
 
     def take(self) -> dict[str, Any]:
+        """The current objects as a `v1 List`; only once they are `complete`. Clears `changed`."""
         with self._lock:
             self.changed.clear()
             return as_list([dict(self._objects[resource.name]) for resource in self._resources])

@@ -81,6 +81,8 @@ def refuse(findings: list[PreflightFinding]) -> None:
 def inspect(
     host: Host, desired: KubeProxyRequest, state: KubeProxyState, sources: Sources, audit: Optional[Audit] = None
 ) -> dict[str, Any]:
+    """What `kube_proxy_info` returns about health, stale rules, preflight findings and differences. Without `audit`, no
+    differences are reported."""
     mode = mode_in_effect(state)
     reason = read_lasting_problem(host, state.config, mode) if mode else "it does not respond"
     bridged = any(record.kind == "bridge" for record in state.recorded)
@@ -102,6 +104,8 @@ def mode_in_effect(state: KubeProxyState) -> str:
 
 
 def audit_rules(host: Host, desired: KubeProxyRequest, state: KubeProxyState, sources: Sources) -> Audit:
+    """Compare its rules with the Services. Never raises: `problem` of the result says why they could not be
+    compared."""
     mode = mode_in_effect(state)
     if not mode:
         return Audit((), "kube-proxy does not respond, so it is unknown which rules are its own")

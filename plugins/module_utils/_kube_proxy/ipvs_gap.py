@@ -41,6 +41,7 @@ def silence(host: Host, servers: Sequence[VirtualServer]) -> None:
 
 
 def unsilence(host: Host) -> None:
+    """Undo `silence`. No effect in a family without a takeover table."""
     for name in NFT_FAMILIES.values():
         if has_table(host, name, TAKEOVER_TABLE):
             _run(host, _clear(name))

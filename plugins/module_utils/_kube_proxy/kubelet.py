@@ -39,6 +39,7 @@ def api(host: Host) -> Api:
 
 
 def credentials_of(host: Host) -> Credentials:
+    """The credentials in the kubeconfig of this node's kubelet. `migrate-no-kubelet` if there is no such file."""
     from .._core.kube.kubeconfig import parse_credentials
 
     path = _kubeconfig(host, _find_kubelet(host))

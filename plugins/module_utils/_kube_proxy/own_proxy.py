@@ -119,6 +119,7 @@ def value(state_dir: str, text: str, config: Mapping[str, Any], node: str, netwo
 
 
 def is_value(value: Value) -> bool:
+    """Whether a value of kube-proxy is one of mode `ballast`, as `value` makes it."""
     return value != ABSENT and PROGRAM in fields(value)
 
 

@@ -63,6 +63,7 @@ class Watchdog:
         self._logged = ""
 
     def tick(self) -> None:
+        """Do what is due now. An error is logged, and the next tick tries again."""
         try:
             self._keep_table()
             self._check_confirmation()

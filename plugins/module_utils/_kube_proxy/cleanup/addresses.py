@@ -50,6 +50,7 @@ class IpvsReading:
 
     @property
     def link(self) -> bool:
+        """Whether kube-ipvs0 exists."""
         return any(rules.link for rules in self.rules.values())
 
     @cached_property
@@ -65,6 +66,7 @@ class IpvsReading:
         }
 
     def open_of(self, servers: Iterable[VirtualServer]) -> int:
+        """The number of open connections through these virtual servers."""
         return sum(self.connections.get(server.key, 0) for server in servers)
 
 

@@ -129,6 +129,7 @@ def annotations_of(item: Object) -> Mapping[str, str]:
 
 
 def affinity(daemonset: Object) -> Optional[Object]:
+    """A copy of the affinity of its pods; None if they have none."""
     copy: Optional[Object] = deepcopy(daemonset["spec"]["template"]["spec"].get("affinity"))
     return copy
 

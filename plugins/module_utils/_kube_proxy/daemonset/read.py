@@ -49,12 +49,15 @@ class DaemonSetState:
 
 
 def api_of(desired: DaemonSetRequest, host: Host) -> Api:
+    """A client with the kubeconfig of the request. `daemonset-kubeconfig` if that file is missing."""
     if is_missing(desired.kubeconfig, lambda path: host.stat(path) is not None):
         raise MESSAGES.error("daemonset-kubeconfig", path=desired.kubeconfig)
     return connect(host, desired.kubeconfig, desired.context)
 
 
 def read(desired: DaemonSetRequest, api: Api, host: Host) -> DaemonSetState:
+    """Everything that the plan needs. Raises `daemonset-none` if the original DaemonSet or ConfigMap is missing, and
+    `daemonset-owner-...` if we may not change this cluster's kube-proxy."""
     nodes = api.list(NODES).items
     daemonset = wait_for_controller(desired, api, host, desired.name)
     owner = owner_by_nodes(nodes, daemonset)
@@ -79,6 +82,7 @@ def read(desired: DaemonSetRequest, api: Api, host: Host) -> DaemonSetState:
 
 
 def read_original(desired: DaemonSetRequest, api: Api) -> Object:
+    """The original DaemonSet, freshly read. `daemonset-none` if it is missing."""
     daemonset = api.find(desired.set_path(desired.name))
     if daemonset is None:
         raise _missing(desired, "DaemonSet")

@@ -115,10 +115,12 @@ class Facts:
         return gate(self.change.new_config, name)
 
     def addresses_of(self, link: str) -> tuple[str, ...]:
+        """The addresses of a link; none if there is no such link."""
         return next((addresses for name, addresses in self.links if name == link), ())
 
 
 def gate(config: Mapping[str, Any], name: str) -> Optional[bool]:
+    """A feature gate of a KubeProxyConfiguration; None if it is not set."""
     value = mapping_in(config, "featureGates").get(name)
     return value if isinstance(value, bool) else None
 

@@ -90,6 +90,7 @@ class Portmap:
 
 
 def read_rulesets(host: Host, unread: list[tuple[str, str]]) -> dict[tuple[str, int], Tables]:
+    """By (variant, family). What cannot be read is added to `unread`."""
     try:
         return read_iptables(host, unread)
     except BallastError as error:
@@ -326,6 +327,7 @@ def agents(rulesets: Rulesets, links: Links, tables: Iterable[str]) -> dict[str,
 
 
 def read_portmaps(host: Host, unread: list[tuple[str, str]]) -> tuple[Portmap, ...]:
+    """The portmap plugins in the CNI configurations of this node. Files that cannot be read are added to `unread`."""
     portmaps: list[Portmap] = []
     for name in host.listdir(_CNI):
         path = f"{_CNI}/{name}"

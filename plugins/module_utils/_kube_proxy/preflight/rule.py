@@ -110,4 +110,5 @@ class PreflightFinding:
 
     @property
     def is_blocking(self) -> bool:
+        """Whether it blocks the change: a blocker always does, a warning until it is acknowledged."""
         return not self.acknowledged
