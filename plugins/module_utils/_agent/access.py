@@ -61,6 +61,7 @@ def group_access(path: str, to: str, current: Access, *, group: str) -> Resource
 
 
 def read_access(host: Host, path: str) -> Optional[Access]:
+    """The group and mode of a file, also through links; None if it is absent. A group without a name is a number."""
     if host.stat(path) is None:
         return None
     words = host.run(["stat", "--dereference", "--format=%G %g %a", "--", path], timeout=_SECONDS).stdout.split()

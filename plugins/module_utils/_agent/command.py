@@ -108,6 +108,8 @@ class Command:
 
 
 def read_config(agent: Agent, path: str) -> str:
+    """The text of the configuration. The program's error `config` if the file cannot be read, is too large or is not
+    UTF-8."""
     try:
         text = read_file(path, limit=_CONFIG_BYTES).decode()
     except HostError:

@@ -28,7 +28,8 @@ PRESENT, ABSENT = "present", "absent"
 
 
 class Deployment(Protocol):
-    """The request for the program on one machine. `document` is the content of its settings file."""
+    """The request for the program on one machine. `state` is PRESENT or ABSENT; `document` is the content of its settings
+    file."""
 
     @property
     def state(self) -> str: ...
@@ -110,6 +111,8 @@ class AgentEngine(ResourceEngine[D], Generic[D]):
         return {**self.describe(host, params["state_dir"]), "missing_packages": missing}
 
     def describe(self, host: Host, state_dir: str) -> dict[str, object]:
+        """What the module and its `_info` twin return. `pid` and `status` are None if the program does not run or
+        respond."""
         installation = self.installation
         target = installation.target(state_dir)
         pid = service_pid(host, target) if host.stat(target) else None

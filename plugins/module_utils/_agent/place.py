@@ -34,6 +34,8 @@ _CREDENTIALS = struct.Struct("iII")  # struct ucred, unix(7)
 
 
 def run_directory(agent: Agent, environment: Mapping[str, str]) -> str:
+    """The path of the directory, which may not exist. The program's error `no-run-directory` if no rule above names
+    one."""
     named = environment.get("RUNTIME_DIRECTORY", "").split(":")[0]
     if named:
         return named
@@ -59,6 +61,7 @@ def check_places(agent: Agent, directory: str, sockets: Sequence[str] = ()) -> N
 
 
 def make_directories(agent: Agent, directory: str, sockets: Sequence[str] = ()) -> None:
+    """Make what is missing of the program's directory and of those of its sockets, each for this user only."""
     for path in _directories(directory, sockets):
         if os.path.lexists(path):  # checked by check_places
             continue

@@ -65,12 +65,14 @@ class ProgramFacts(Generic[S]):
 
     @property
     def settings_refused(self) -> str:
+        """Which settings of the file are not in effect, or why the file is refused; "" if all are in effect."""
         if self.config_problem:
             return self.config_problem
         return f"its values of {', '.join(self.unlike)} differ from {self.config}" if self.unlike else ""
 
     @property
     def broken_off(self) -> str:
+        """Where an interrupted run is recorded; "" if none is."""
         return f"{self.journal} records an interrupted run" if self.unfinished else ""
 
     def answer_enabled(self, text: str, how: str) -> Answer:

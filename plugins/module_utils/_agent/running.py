@@ -95,6 +95,8 @@ class AgentKind:
         return parse_object(host.read(self._it.config))
 
     def in_effect(self, host: Host) -> bool:
+        """Whether the running program uses the settings in its file. False if it does not respond or would refuse the
+        file."""
         try:
             return self.running_settings(host) == self.file_settings(host)
         except BallastError:  # the program would refuse the file
@@ -109,6 +111,7 @@ class AgentKind:
         return []
 
     def wait_until_in_effect(self, host: Host, progress: Progress) -> None:
+        """Raises the file's errors; `deploy-settings`, with the end of the program's log, if waiting takes too long."""
         configured = self.file_settings(host)
 
         def probe() -> Union[Ready[None], Pending]:

@@ -98,6 +98,8 @@ def serving_endpoints(frontends: Iterable[Frontend], own: Collection[str]) -> Se
 
 
 def is_stale(connection: Connection, serving: Serving) -> bool:
+    """Whether the kernel handles the connection in a way that is no longer right. Only destinations in `serving` are
+    judged."""
     protocol, target = connection.protocol, (connection.endpoint, connection.endpoint_port)
     is_translated = target != (connection.destination, connection.port)
     endpoints = serving.get((protocol, connection.destination, connection.port))
@@ -174,6 +176,7 @@ class ConnectionCleaner:
                 self._changed.notify()
 
     def end(self) -> None:
+        """Have the thread end after the clean-up that it is doing; does not wait for it."""
         with self._changed:
             self._ended = True
             self._changed.notify()
@@ -193,6 +196,7 @@ class ConnectionCleaner:
 
 
 def clean(family: int, serving: Serving) -> ConnectionsCleaned:
+    """Delete the stale connections of one family to the destinations in `serving`. OSError if the kernel refuses."""
     started, removed = time.monotonic(), 0
     # Of 100,000 connections the kernel selects these in 40 ms; reading all of them takes 3 s.
     for unanswered in (True, False):

@@ -86,6 +86,7 @@ class FamilyRules:
         return {name: Desired(served.created, served.ports) for name, served in self._served.items()}
 
     def state_of(self, name: ServiceName) -> Desired:
+        """The state of a Service in this table; an empty one if it has none."""
         served = self._served.get(name, _NOTHING)
         return Desired(served.created, served.ports)
 

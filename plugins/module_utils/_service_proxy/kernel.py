@@ -47,6 +47,7 @@ class Kernel:
         self._unclear = False  # others may have changed the table unnoticed
 
     def fileno(self) -> int:
+        """For select(): readable once nftables events have arrived."""
         return self._events.socket.fileno()
 
     def read(self, family: int) -> Optional[Table]:

@@ -97,6 +97,7 @@ class NftablesEvents:
         self.listen()
 
     def listen(self) -> None:
+        """Receive events, as after creation; ends `ignore`."""
         self.socket.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, _NFNLGRP_NFTABLES)
 
     def ignore(self) -> None:
@@ -157,6 +158,7 @@ def _messages(data: bytes) -> Iterator[tuple[int, int, memoryview]]:
 
 
 def attributes_of(data: memoryview) -> dict[int, bytes]:
+    """The netlink attributes in `data` by type, without the flags of the type. Ends at a malformed one."""
     values: dict[int, bytes] = {}
     at = 0
     while at + _ATTRIBUTE.size <= len(data):

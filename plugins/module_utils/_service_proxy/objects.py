@@ -159,6 +159,7 @@ class Objects:
         self._unreadable: dict[tuple[str, Key], ServiceName] = {}
 
     def take(self, seen: Iterable[Seen]) -> Change:
+        """Apply what events reported, in order; returns what they changed."""
         change = Change()
         for each in seen:
             if each.kind == SERVICE:

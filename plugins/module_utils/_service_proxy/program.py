@@ -90,6 +90,7 @@ class Program:
         return restart
 
     def status(self) -> dict[str, Any]:
+        """What the command `status` shows, as JSON has it. `seconds` is the time since the start."""
         seconds, node = time.monotonic() - self._since, self._configuration.node_name
         of = {"node": node, "service_proxy_name": self.service_proxy_name}
         return {"seconds": seconds, **of, "settings": asdict(self._configuration), **self._record.as_data()}

@@ -28,6 +28,7 @@ class Tallies:
         self.no_local = NoLocal()
 
     def replace(self, name: ServiceName, ports: Ports, node: str) -> None:
+        """Count a Service as it is now; without ports it is no longer counted. `node` is the name of this node."""
         before, after = self._counts.pop(name, _Counts(0, 0, 0, 0)), _count(ports, node)
         if any(after):
             self._counts[name] = after
@@ -37,6 +38,7 @@ class Tallies:
         )
 
     def health_checks(self) -> tuple[HealthCheck, ...]:
+        """The health check node ports, sorted by Service."""
         return tuple(
             HealthCheck(name, counts.check, counts.local, self._family)
             for name, counts in sorted(self._counts.items())

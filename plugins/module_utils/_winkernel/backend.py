@@ -88,7 +88,7 @@ class RemoteEndpoint:
 @dataclass(frozen=True)
 class LoadBalancer:
     vip: str  # "" for a node port
-    protocol: int
+    protocol: int  # one of PROTOCOL_NUMBERS
     external_port: int
     internal_port: int
     endpoints: tuple[str, ...]  # HNS ids or addresses; sorted

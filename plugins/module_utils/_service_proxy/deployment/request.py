@@ -52,6 +52,7 @@ class Deployment:
 
     @property
     def kubeconfig(self) -> str:
+        """The path in the configuration; "" for ABSENT."""
         path: str = self.document.get("clientConnection", {}).get("kubeconfig", "")
         return path
 
@@ -80,4 +81,5 @@ class Deployment:
 
 
 def is_label_value(text: str) -> bool:
+    """Whether the API server accepts the text as the value of a label; it accepts ""."""
     return bool(_LABEL_VALUE.fullmatch(text))
