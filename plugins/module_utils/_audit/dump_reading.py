@@ -32,6 +32,8 @@ _TABLES = ("nat", "filter")  # filled by kube-proxy on every node
 
 
 class DumpReading:
+    """A `NodeReading` of a dump."""
+
     def __init__(self, text: str, backend: Backend) -> None:
         self.dump = read_dump(text)
         self.backend = backend

@@ -99,7 +99,7 @@ class Prober:
         return Probe(UNDEFINED, self._by_uplink(Packet(self._clients[0], address, port, "TCP")))
 
     def from_outside(self, source: str, frontend: Frontend, destination: str, *, interface: str = "") -> Packet:
-        """By the uplink where `interface` is ""."""
+        """A packet of the client `source`. It comes by the uplink if `interface` is ""."""
         return self._by_uplink(Packet(source, destination, frontend.port, frontend.protocol, interface))
 
     def _by_uplink(self, packet: Packet) -> Packet:

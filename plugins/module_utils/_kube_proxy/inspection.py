@@ -43,8 +43,8 @@ class Audit:
 def blocking_findings(
     host: Host, desired: KubeProxyRequest, state: KubeProxyState, sources: Sources
 ) -> list[PreflightFinding]:
-    """The findings of the preflight checks for `desired.mode`, including acknowledged ones; empty if nothing blocks the
-    change."""
+    """The findings of the preflight checks for `desired.mode`, including acknowledged ones, which do not block.
+    `state.obstacle` is raised."""
     from_mode, to_mode = rules_of(mode_in_effect(state)), rules_of(desired.mode)
     enters_ipvs = to_mode == IPVS != from_mode
     new_config = merge(state.kube_proxy_config, {**desired.config, "mode": to_mode})

@@ -34,8 +34,8 @@ _EVERYWHERE = ["0.0.0.0/0", "::/0"]
 
 def takeover_config(config: Mapping[str, Any], mode: str) -> dict[str, Any]:
     """A configuration for rules that behave like kube-proxy's in `mode`, the old mode: the same masquerading, and node ports
-    on the same addresses. By default iptables and ipvs serve them on all addresses, nftables on the primary ones (reference
-    of kube-proxy 1.5)."""
+    on the same addresses. By default iptables and ipvs serve them on all addresses, nftables on the primary ones
+    (_rules/node_ports.py)."""
     mode = rules_of(mode)
     masquerade = mapping_in(config, NFTABLES if mode == NFTABLES else IPTABLES)
     keys = ("clusterCIDR", "detectLocalMode", "detectLocal", "nodePortAddresses")

@@ -79,6 +79,7 @@ class ServiceRulesRequest:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any], host: Host) -> ServiceRulesRequest:
+        """Reads the snapshot from its file, and the node's addresses from the host unless they are given."""
         problems: list[BallastError] = []
         if params["table"] == KUBE_PROXY_TABLE:
             problems.append(MESSAGES.error("rules-table-taken", table=params["table"]))

@@ -167,8 +167,8 @@ class ConnectionCleaner:
         self._thread.start()
 
     def clean(self, family: int, before: Iterable[Frontend], after: Iterable[Frontend], own: Collection[str]) -> None:
-        """Destinations as the kernel last had their rules, none where that is not known, and as they are in force now. `own` as
-        in `serving_endpoints`."""
+        """Have the thread clean up after a change. `before` are the destinations whose rules the kernel had last, none if
+        that is unknown; `after` are those in force now. `own` is as for `serving_endpoints`."""
         serving = doubtful(serving_endpoints(before, own), serving_endpoints(after, own))
         if serving:
             with self._changed:

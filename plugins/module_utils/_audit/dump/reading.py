@@ -95,6 +95,7 @@ def _has_hints(tables: Tables) -> bool:
 
 @lru_cache(maxsize=1)  # called for each family
 def read_dump(text: str) -> Dump:
+    """Parse a dump. UserError for a line that no tool prints, and for rules that occur twice and differ."""
     sections = split(text)
     nftables = _read_nftables(sections)
     tables, hidden = read_iptables(sections, nftables)

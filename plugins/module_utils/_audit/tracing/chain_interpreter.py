@@ -170,7 +170,7 @@ class ChainInterpreter:
         return self._indexes.find_named(named_set, key)
 
     def elements(self, to: Union[Named, AnonymousMap]) -> Sequence[tuple[Key, Optional[Target]]]:
-        """Of a map; that for all other keys comes last."""
+        """The elements of a map; that for all other keys comes last."""
         if isinstance(to, Named):
             named_map = self._table.sets.get(to.name)
             if named_map is None:

@@ -34,7 +34,7 @@ LINKS_OUT = (Meta("oifname"), Meta("oif"))
 
 
 def is_by_link(match: Match, names: AnonymousSet, view: HookView, state: State) -> bool:
-    """Of a match of LINKS_IN or LINKS_OUT with `names`. Raises NotKnown."""
+    """Whether a match of LINKS_IN or LINKS_OUT with `names` holds. Raises NotKnown if the link is unknown."""
     is_by = view.arrives_by if match.left in LINKS_IN else view.leaves_by
     results = [is_by(key[0], state, rest="*") for key in names.keys]
     if None in results and True not in results:

@@ -97,7 +97,7 @@ class BaseEngine(Generic[D, S, P]):
 
     @property
     def is_verified_by_plan(self) -> bool:
-        """Whether `verify` only observes and plans again. After a run with an empty plan that has just been done."""
+        """Whether `verify` only observes and plans again. A run with an empty plan has just done that and omits it."""
         return type(self).verify is BaseEngine.verify
 
     def verify(self, ctx: Context[D]) -> list[Finding]:

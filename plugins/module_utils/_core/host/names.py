@@ -21,6 +21,7 @@ _ENTRY = re.compile(rf"\A/\.{MARK}-[^/]+(?=/)", re.ASCII)
 
 
 def is_name(text: str) -> bool:
+    """Whether the text may be the name of a lab or a node."""
     return NAME.fullmatch(text) is not None
 
 

@@ -28,6 +28,8 @@ _WITHOUT_WAIT = {"force-stop": "down", "force-shutdown": "exit"}
 
 
 class Runit:
+    """The `Supervisor` of a host without systemd."""
+
     def read(self, host: Host, target: str) -> Value:
         data = host.read(definition_path(target))
         if data is None:

@@ -22,6 +22,8 @@ UNIT_DIRECTORY = "/etc/systemd/system"
 
 
 class Systemd:
+    """The `Supervisor` of a host with systemd. Also raises HostError `core-unit-taken` for a unit that is not ours."""
+
     def _own_unit(self, host: Host, target: str) -> Optional[bytes]:
         """The unit file, or None. HostError if it was not made by us, or belongs to a service whose directory `target` is
         missing: our services have that directory before, during and after their unit."""

@@ -86,6 +86,8 @@ class CleanupRequest:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any], host: Host) -> CleanupRequest:
+        """Reads below `state_dir` whether a change of mode is running and whether our service proxy is in place of
+        kube-proxy."""
         problems: list[BallastError] = []
         address, _colon, port = params["metrics_address"].rpartition(":")
         if (

@@ -36,7 +36,7 @@ _RULE_BY_ID = _by_id(RULES)
 
 
 def preflight(facts: Facts, *, acknowledge: Sequence[str] = ()) -> list[PreflightFinding]:
-    """The findings, blockers first, then by id; empty if nothing blocks the change. `acknowledge` has been checked with
+    """The findings, blockers first, then by id; acknowledged ones are included. `acknowledge` has been checked with
     `acknowledge_problems`."""
     findings = []
     for rule in RULES:

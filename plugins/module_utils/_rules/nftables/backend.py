@@ -25,6 +25,8 @@ from .render import render_table
 
 
 class Nftables:
+    """`owner` is one of OWNERS; `priority_offset` and `dscp_bypass` are as for `compile_rules`."""
+
     def __init__(
         self,
         table: str = MARK,

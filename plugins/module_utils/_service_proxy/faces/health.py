@@ -29,8 +29,8 @@ _PERIODS = 2
 
 
 class Health:
-    """`sync_seconds` is nftables.syncPeriod. Times are seconds since 1970. The node is unhealthy if rules of either family
-    wait."""
+    """`sync_seconds` is nftables.syncPeriod. Times are seconds since 1970. The node is unhealthy if the rules of either
+    family have been waiting for too long."""
 
     def __init__(self, sync_seconds: float) -> None:
         self.sync_seconds = sync_seconds
