@@ -78,7 +78,7 @@ def require_lab_directory(host: Host, lab_dir: str) -> None:
             if is_ours(host, f"{lab_dir}/{part}", owner=owner)
         }
         if modules:
-            raise _orphans_error(lab_dir, error.found, modules) from error
+            raise _parts_error(lab_dir, error.found, modules) from error
         raise MESSAGES.error("lab-directory", directory=lab_dir, found=error.found, labs=list_labs(host)) from error
 
 
@@ -87,7 +87,7 @@ def list_labs(host: Host) -> str:
     return Whole(", ".join(f"{name} in {directory}" for name, directory in list_directories(host)) or "none")
 
 
-def _orphans_error(lab_dir: str, found: str, modules: Mapping[str, str]) -> BallastError:
+def _parts_error(lab_dir: str, listing: str, modules: Mapping[str, str]) -> BallastError:
     """For what a run made after another one had removed the lab. `modules` by part."""
     commands = " && ".join(
         shlex.join(
@@ -96,5 +96,5 @@ def _orphans_error(lab_dir: str, found: str, modules: Mapping[str, str]) -> Ball
         for part, module in modules.items()
     )
     return MESSAGES.error(
-        "lab-parts", directory=lab_dir, parts=", ".join(modules), found=found, commands=Whole(commands)
+        "lab-parts", directory=lab_dir, parts=", ".join(modules), found=listing, commands=Whole(commands)
     )
