@@ -22,6 +22,7 @@ class AnnotatedPlan(Plan):
 
 
 def annotate_diff(plan: AnnotatedPlan) -> list[dict[str, str]]:
+    """The rows of `plan_diff`, with the reason of each flag in those of services."""
     rows = plan_diff(plan)
     for row, step in zip(rows, plan.steps):
         if step.kind == "service":

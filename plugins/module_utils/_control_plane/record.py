@@ -74,6 +74,7 @@ class Etcd:
         return self.endpoints[0]
 
     def ask_at(self, host: Host, url: str, *, body: Optional[bytes] = None, timeout: float = _SECONDS) -> Response:
+        """The answer of one URL, whatever its status; a POST of JSON when there is a body. PeerError when none comes."""
         return host.request(
             url,
             method="GET" if body is None else "POST",
@@ -101,11 +102,13 @@ class Record:
     members: tuple[Member, ...]
 
     def as_text(self) -> str:
+        """JSON, as it is stored. Some keys are those of earlier versions."""
         values = asdict(self)
         values["choice"] = {_STORED.get(name, name): part for name, part in values["choice"].items()}
         return json.dumps(values, indent=2) + "\n"
 
     def member(self, name: str) -> Member:
+        """The process of that name, which the record must have."""
         return next(member for member in self.members if member.name == name)
 
     def program(self, member: Member) -> str:
@@ -119,6 +122,7 @@ class Record:
 
     @property
     def api_server(self) -> Member:
+        """The process that serves the API; the first of several."""
         return next(member for member in self.members if member.component in API_SERVERS)
 
     def ask(

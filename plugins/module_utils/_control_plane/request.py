@@ -158,6 +158,7 @@ class ControlPlaneRequest:
 
     @property
     def composition(self) -> Composition:
+        """What runs and is served, as it follows from the choice."""
         return _composition(self.choice)
 
     @property
@@ -208,6 +209,7 @@ class ControlPlaneRequest:
         return _listening(self.choice)
 
     def port(self, option: str) -> int:
+        """The port of an option in PORTS, such as `secure_port`."""
         return dict(self.ports)[option]
 
     def at(self, *parts: str) -> str:
@@ -215,10 +217,12 @@ class ControlPlaneRequest:
         return os.path.join(self.state_dir, *parts)
 
     def pki(self, *parts: str) -> str:
+        """A path in the directory of keys and certificates."""
         return self.at("pki", *parts)
 
     @property
     def sv_dir(self) -> str:
+        """The directory of the supervised services."""
         return self.at("sv")
 
     @property
@@ -232,11 +236,13 @@ class ControlPlaneRequest:
 
     @property
     def cgroup(self) -> str:
+        """The cgroup above those of the processes, below the root of each hierarchy."""
         # systemd reads each - as a level of nesting.
         return join_name(self.name.replace("-", "_"), "plane")
 
     @property
     def endpoint(self) -> str:
+        """The URL at which clients reach the API server, or the load balancer before several."""
         return f"https://{with_port(self.address, self.port('secure_port'))}"
 
     @property

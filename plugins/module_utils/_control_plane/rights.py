@@ -57,6 +57,7 @@ def write_object(host: Host, record: Record, path: str, body: Mapping[str, objec
 
 
 def refusal_error(record: Record, method: str, path: str, error: Refused) -> BallastError:
+    """`plane-api-refused` for an answer of the API server with an error status."""
     return MESSAGES.error(
         "plane-api-refused",
         method=method,

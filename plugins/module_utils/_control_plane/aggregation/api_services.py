@@ -97,6 +97,7 @@ class Aggregation:
 
 
 def service_host(service: str, namespace: str) -> str:
+    """The name of a Service within its cluster, "wardle.default.svc"."""
     return f"{service}.{namespace}.svc"
 
 

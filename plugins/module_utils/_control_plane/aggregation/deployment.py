@@ -61,6 +61,7 @@ def certificate(request: ControlPlaneRequest) -> Certificate:
 
 
 def api_server_options(request: ControlPlaneRequest) -> list[tuple[str, str]]:
+    """Names, without dashes, and values of the flags by which the API server connects through the agent."""
     return [("egress-selector-config-file", _egress_path(request))]
 
 

@@ -27,6 +27,7 @@ _TOOLS = ("etcdctl", "etcdutl")
 
 
 def report_absent(state_dir: str) -> Reading:
+    """What `read_readiness` returns where there is no control plane: it is off."""
     return off_reading(NAME, f"There is no control plane in {state_dir}.", record_path(state_dir))
 
 

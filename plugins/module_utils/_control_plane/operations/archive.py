@@ -124,6 +124,7 @@ def unpack(host: Host, archive: str, manifest: Manifest, directory: str) -> None
 
 
 def sha256(host: Host, path: str) -> str:
+    """In hexadecimal; empty when there is no file."""
     return file_sha256(host, path) or ""
 
 
@@ -142,6 +143,7 @@ def read_description(host: Host, archive: str) -> dict[str, Any]:
 
 
 def unsound_archive(archive: str, reason: str) -> BallastError:
+    """`reason` completes a sentence: what is wrong with the archive."""
     return MESSAGES.error("plane-archive-unsound", path=archive, found=reason)
 
 

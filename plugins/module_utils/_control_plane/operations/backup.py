@@ -64,6 +64,7 @@ class BackupRequest:
         return cls(*(str(params[option] or "").rstrip("/") for option in ("state_dir", "path", "bin_dir")))
 
     def program(self, name: str, record: Record) -> str:
+        """The path of a program, in `bin_dir` or else where those of the control plane are."""
         return os.path.join(self.bin_dir or record.bin_dir, name)
 
 

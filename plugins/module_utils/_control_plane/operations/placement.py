@@ -24,10 +24,12 @@ _PLACES = {**{name: name for name in _DATA}, **KEPT}
 
 
 def work_path(state_dir: str) -> str:
+    """The directory of an unfinished restore."""
     return os.path.join(state_dir, "restore")
 
 
 def new_path(state_dir: str, name: str) -> str:
+    """Where the restored `name` (etcd's data or a kept file) is before it is put in place."""
     return os.path.join(work_path(state_dir), "new", name)
 
 

@@ -18,6 +18,8 @@ from ..._core.text.errors import HostError
 
 
 class Recording:
+    """`engine`, `journal` and `ctx` are those of the control plane, not of the operation."""
+
     def __init__(self, engine: JournalEngine[Any, Any, Any], journal: Journal, ctx: Context[Any]) -> None:
         self._engine = engine
         self._journal = journal
@@ -33,6 +35,7 @@ class Recording:
         self._journal.done(step)
 
     def remove(self, resource: Resource) -> None:
+        """Also where the journal cannot be written."""
         step = _step(resource, before=resource.value, after=ABSENT)
         # Remove before recording, as the disk may be full.
         self._engine.change(step, self._ctx, after=ABSENT, before=step.before)

@@ -96,6 +96,7 @@ class RestoreState:
         return note is not None and note.stage == RESTORED and note.archive_sha256 == self.archive_sha256
 
     def is_begun(self) -> bool:
+        """Whether an earlier run ended while it put data in place, from whichever archive."""
         return self.note is not None and self.note.stage == PLACING
 
 

@@ -42,6 +42,7 @@ def encryption_path(request: ControlPlaneRequest) -> str:
 
 
 def encryption_resources(request: ControlPlaneRequest, *, group: str) -> list[Resource]:
+    """The file as a resource. Empty when nothing is encrypted, nor was by earlier runs."""
     encryption = request.encryption
     if not _is_configured(request):
         return []
@@ -57,6 +58,7 @@ def encryption_resources(request: ControlPlaneRequest, *, group: str) -> list[Re
 
 
 def encryption_flags(request: ControlPlaneRequest) -> Flags:
+    """The API server's flags. Empty where `encryption_resources` is."""
     if not _is_configured(request):
         return []
     if request.encryption.provider == NONE:

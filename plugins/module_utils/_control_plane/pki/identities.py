@@ -36,6 +36,7 @@ class Rule:
     names: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Value]:
+        """A PolicyRule of RBAC."""
         rule: dict[str, Value] = {"apiGroups": [self.group], "resources": [*self.resources], "verbs": [*self.verbs]}
         return {**rule, "resourceNames": [*self.names]} if self.names else rule
 
@@ -55,6 +56,7 @@ class Identity:
 
     @property
     def role_path(self) -> str:
+        """The path in the API of the role with `rules`: a ClusterRole without a namespace."""
         return self._path("role", self.namespace)
 
     def roles(self) -> dict[str, dict[str, Value]]:

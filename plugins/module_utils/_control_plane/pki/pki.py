@@ -57,6 +57,7 @@ class Certificate:
     days: int = CA_DAYS
 
     def resource(self, *, group: str) -> Resource:
+        """The certificate as a resource of kind `certificate`; `paths_of` takes the target apart."""
         return Resource(
             kind="certificate",
             target=f"{self.path}{_SIGNED_BY}{self.issuer or self.path}",
@@ -67,6 +68,7 @@ class Certificate:
 
 
 def key_path(certificate: str) -> str:
+    """The path of a certificate's private key, beside it. `certificate` ends in .crt."""
     return certificate[: -len(".crt")] + ".key"
 
 
@@ -88,6 +90,7 @@ def key_pair(path: str, *, group: str) -> Resource:
 
 
 def public_path(private: str) -> str:
+    """The path of a key pair's public half. `private` ends in .key."""
     return private[: -len(".key")] + ".pub"
 
 
@@ -436,6 +439,7 @@ def _alternative_names(names: list[str]) -> x509.SubjectAlternativeName:
 
 
 def words_of(value: Value) -> list[str]:
+    """The strings of a list in a resource's value; Bug when it is no list."""
     if not isinstance(value, Sequence):
         raise Bug(**CORE_MESSAGES.texts("core-value", expected="a list", value=repr(value)))
     return [str(word) for word in value]

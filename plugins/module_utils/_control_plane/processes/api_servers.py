@@ -23,6 +23,7 @@ _ANONYMOUS_PATHS = ("/healthz", "/livez", "/readyz")
 
 
 def kube_api_server(request: ControlPlaneRequest) -> Flags:
+    """The flags of profile full."""
     return [
         *_serving_flags(request),
         *flags("a kubelet may see and change what is its own", ("authorization-mode", "Node,RBAC")),
@@ -52,6 +53,7 @@ def kube_api_server(request: ControlPlaneRequest) -> Flags:
 
 
 def generic_api_server(request: ControlPlaneRequest) -> Flags:
+    """The flags of an API server without pods, nodes and Services."""
     return [*_without_pods(request), *etcd_client(request), *_quiet(request)]
 
 
@@ -72,6 +74,7 @@ def hyper_mini(request: ControlPlaneRequest) -> Flags:
 
 
 def authentication_config(request: ControlPlaneRequest) -> dict[str, str]:
+    """The AuthenticationConfiguration: its text as JSON, by its path."""
     conditions = [{"path": path} for path in _ANONYMOUS_PATHS]
     value = {
         "apiVersion": "apiserver.config.k8s.io/v1",

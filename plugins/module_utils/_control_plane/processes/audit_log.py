@@ -23,6 +23,7 @@ _MEGABYTES, _FILES, _DAYS = "100", "5", "30"
 
 
 def audit_files(request: ControlPlaneRequest) -> dict[str, str]:
+    """The audit policy: its text as JSON, by its path. Empty when the request has no audit log."""
     if request.audit == NONE:
         return {}
     policy = {
@@ -39,6 +40,7 @@ def audit_files(request: ControlPlaneRequest) -> dict[str, str]:
 
 
 def audit_flags(request: ControlPlaneRequest) -> Flags:
+    """Empty when the request has no audit log."""
     if request.audit == NONE:
         return []
     return [

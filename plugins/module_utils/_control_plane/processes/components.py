@@ -189,6 +189,7 @@ def credentials(argv: tuple[str, ...]) -> list[str]:
 
 
 def record(request: ControlPlaneRequest) -> Record:
+    """What a run records of the requested control plane, as a value."""
     made = [*authorities(request), *certificates(request), *node_certificates(request)]
     return Record(
         state_dir=request.state_dir,

@@ -47,6 +47,7 @@ def scheduler(request: ControlPlaneRequest) -> Flags:
 
 
 def flex_dir(request: ControlPlaneRequest) -> str:
+    """A directory for kube-controller-manager's FlexVolume plugins, in the state directory."""
     return request.at("flexvolume")
 
 

@@ -16,6 +16,7 @@ MEMBER = "ballast"  # name of the only member; constant, as the data directory b
 
 
 def etcd(request: ControlPlaneRequest) -> Flags:
+    """The flags of one member, which runs as a process of its own."""
     peer = peer_url(request)
     return [
         *flags(
@@ -93,10 +94,12 @@ def _servers(request: ControlPlaneRequest) -> str:
 
 
 def client_url(request: ControlPlaneRequest) -> str:
+    """The URL of this member for clients."""
     return f"https://{with_port(request.listen_address, request.port('etcd_client_port'))}"
 
 
 def peer_url(request: ControlPlaneRequest) -> str:
+    """The URL of this member for the other members."""
     return f"https://{with_port(request.listen_address, request.port('etcd_peer_port'))}"
 
 
@@ -106,6 +109,7 @@ def data_dir(request: ControlPlaneRequest) -> str:
 
 
 def is_embedded(request: ControlPlaneRequest) -> bool:
+    """Whether etcd runs in the API server's process."""
     return request.choice.etcd == EMBEDDED
 
 

@@ -23,10 +23,12 @@ def flags(why: str, *rows: tuple[str, str]) -> Flags:
 
 
 def pair(path: str, why: str, *, certificate: str, key: str) -> Flags:
+    """Two flags for one client or server: `certificate` and `key` are their names, `path` is the certificate's."""
     return flags(why, (certificate, path), (key, key_path(path)))
 
 
 def front_proxy_trust(request: ControlPlaneRequest) -> Flags:
+    """Flags by which a process believes the API server, with its front-proxy certificate, who the client is."""
     return flags(
         "the API server's word, given as front proxy, for who asks",
         ("requestheader-client-ca-file", request.pki(FRONT_PROXY_CA)),
@@ -43,6 +45,7 @@ def delegated_authentication(request: ControlPlaneRequest) -> Flags:
 
 
 def listen_flags(request: ControlPlaneRequest, port: str) -> Flags:
+    """`port` is the name of the option that has the port."""
     return flags(
         "listens here and nowhere else",
         ("bind-address", request.listen_address),
@@ -51,6 +54,7 @@ def listen_flags(request: ControlPlaneRequest, port: str) -> Flags:
 
 
 def kubeconfigs(request: ControlPlaneRequest, component: str) -> Flags:
+    """The flags of a component that is a client of the API server, and has it authenticate its own clients."""
     path = kubeconfig_path(request, component)
     return flags(
         "its own client of the API server",

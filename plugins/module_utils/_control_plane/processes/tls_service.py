@@ -25,6 +25,7 @@ _BETWEEN = "+"  # settings' digest + files' digest
 
 
 def tls_service(sv_dir: str, process: Service, *, running: bool, group: str) -> Resource:
+    """A service as a resource for `TlsServiceKind`, with the value that the kind compares with."""
     plain = service(sv_dir, process, running=running, group=group)
     return replace(plain, value={**fields(plain.value), "fault": ""})
 

@@ -78,6 +78,7 @@ def _names(option: Optional[Mapping[str, Any]], part: str) -> tuple[str, ...]:
 
 
 def parse_existing_etcd(params: Mapping[str, Any], choice: Choice, *, mark: str) -> Optional[ExistingEtcd]:
+    """None unless `choice` has the data in an existing etcd. `mark` makes the default prefix of the keys."""
     if choice.etcd != EXISTING:
         return None
     return ExistingEtcd(

@@ -59,6 +59,7 @@ class Case:
 
     @cached_property
     def minor(self) -> int:
+        """37 of version 1.37.1."""
         return int(self.choice.version.split(".")[1])
 
     @property
@@ -68,16 +69,19 @@ class Case:
 
     @property
     def server(self) -> str:
+        """The program that serves the API."""
         if self.choice.deployment_mode == ALL_IN_ONE:
             return HYPER_MINI
         return API_SERVER if self.choice.profile == FULL else GENERIC_API_SERVER
 
     @cached_property
     def known(self) -> Mapping[str, ApiResource]:
+        """All resources, by name, that the profile's API server can serve in this version."""
         return known_resources(self.choice.profile, self.minor)
 
     @cached_property
     def promised(self) -> frozenset[str]:
+        """The names of the resources that the profile serves when nothing is added or removed."""
         return promised_resources(self.choice.profile, self.minor)
 
     @cached_property
@@ -90,6 +94,7 @@ class Case:
 
     @cached_property
     def served(self) -> frozenset[str]:
+        """The names of the resources that the control plane would serve."""
         switches = {CRDS: self.choice.crds, API_SERVICES: self.choice.aggregation}
         off = {name for name, on in switches.items() if not on}
         return (self.promised | self.added) - self.removed - off
@@ -108,6 +113,7 @@ class Case:
         return () if plugin.gate and plugin.gate not in self.gates else self.list_unserved(plugin.needs)
 
     def list_unserved(self, needs: Iterable[str]) -> tuple[str, ...]:
+        """Those of `needs`, in their order, that the control plane would not serve."""
         return tuple(name for name in needs if name not in self.served)
 
     def _meant(self, patterns: Iterable[str]) -> frozenset[str]:
@@ -125,6 +131,7 @@ class Rule:
 
 
 def find_violations(case: Case) -> list[BallastError]:
+    """An error for each place where the case breaks a rule, in the order of RULES. Empty for a usable choice."""
     return [MESSAGES.error(rule.id, **fields) for rule in RULES for fields in rule.breaches(case)]
 
 

@@ -79,10 +79,12 @@ class AvailabilityController:
 
     @property
     def seen(self) -> list[ServiceStatus]:
+        """The APIServices whose condition the last pass settled, sorted by name."""
         return [self._seen[name] for name in sorted(self._seen)]
 
     @property
     def problems(self) -> tuple[str, ...]:
+        """Messages of the last pass, one line each, the first 20 of them."""
         return self._problems
 
     def wake(self) -> None:
@@ -90,6 +92,7 @@ class AvailabilityController:
         self._woken.set()
 
     def replace_access(self, access: Access) -> None:
+        """Starts a pass with the new access at once; a pass that runs ends with the former one."""
         self._access = access
         self.wake()
 

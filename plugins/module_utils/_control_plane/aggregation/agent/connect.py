@@ -34,6 +34,7 @@ class Refusal(Exception):
 
 
 def refuse_malformed(status: HTTPStatus, reason: str) -> Refusal:
+    """A refusal, to be raised, that the metrics count as "malformed"."""
     return Refusal(status, reason, "malformed")
 
 
@@ -63,5 +64,6 @@ def fault_of(error: BaseException) -> str:
 
 
 def answer(refusal: Refusal) -> bytes:
+    """The whole response that refuses a CONNECT. `?` replaces characters of the reason that are not printable ASCII."""
     reason = "".join(sign if " " <= sign <= "~" else "?" for sign in refusal.reason)
     return f"HTTP/1.1 {refusal.status.value} {reason}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode()

@@ -37,6 +37,7 @@ Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def addresses_of(services: tuple[Service, ...]) -> Addresses:
+    """ADDRESS:PORT of each service, by the host and port that the API server asks for."""
     return {(each.host, each.port): each.address for each in services}
 
 
