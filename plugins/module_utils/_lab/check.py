@@ -273,6 +273,7 @@ def _count_policies(cluster: Cluster, host: Host) -> int:
 
 
 def is_ready(node: Mapping[str, Any]) -> bool:
+    """Whether a Node object has the condition Ready with status True. False for an object without status."""
     conditions = (node.get("status") or {}).get("conditions") or []
     return any((row.get("type"), row.get("status")) == ("Ready", "True") for row in conditions)
 

@@ -40,6 +40,8 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True)
 class OwnCluster:
+    """A control plane of the collection: each object is read and changed with the identity that has rights for it."""
+
     record: Record
     identity: Identity
     _have_rights: set[Identity] = field(default_factory=set, compare=False)  # ensured in this run
@@ -71,6 +73,8 @@ class OwnCluster:
 
 @dataclass(frozen=True)
 class KubeadmCluster:
+    """A cluster of kubeadm: everything is read and changed as its administrator."""
+
     kubeconfig: str
 
     def reader(self, host: Host, path: str) -> Api:

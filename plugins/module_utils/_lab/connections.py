@@ -57,6 +57,7 @@ class Pod:
 
     @property
     def targets(self) -> list[str]:
+        """HOST:PORT, at which other pods request it, of each of its addresses."""
         return [with_port(address, PORT) for address in self.addresses]
 
 
@@ -92,6 +93,7 @@ class Connections:
 
     @property
     def unfinished(self) -> list[Pod]:
+        """The pods that have not reached everything yet."""
         return [pod for pod in self.pods if self._missing(pod)]
 
     @property

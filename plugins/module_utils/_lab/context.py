@@ -59,6 +59,7 @@ class ContextState:
 
 
 def desired_from_params(params: Mapping[str, Any]) -> ContextRequest:
+    """The file is `path`, else the first of $KUBECONFIG, else ~/.kube/config. UserError for the lab's own kubeconfig."""
     lab_dir = params["lab_dir"].rstrip("/")
     # As kubectl reads it: KUBECONFIG=$KUBECONFIG:FILE begins with an empty entry where there was none.
     files = filter(None, (os.environ.get("KUBECONFIG") or "").split(os.pathsep))

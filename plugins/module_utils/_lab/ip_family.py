@@ -41,6 +41,8 @@ Networks = tuple[Network, ...]  # at most one of each family, IPv4 first
 
 
 def parse_family(params: Mapping[str, Any], top: Reader, faults: Faults) -> str:
+    """One of IP_FAMILIES: the option, else the topology file's, else IPV4. A family that the target lacks goes to
+    `faults`."""
     family = params["ip_family"] or top.read("ip_family", choice(IP_FAMILIES), IPV4)
     if params["target"] == "vm" and family != IPV4:
         faults.wrong(

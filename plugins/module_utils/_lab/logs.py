@@ -85,6 +85,8 @@ SPEC: dict[str, Any] = {"lab_dir": {"type": "path", "default": "/var/lib/ballast
 
 @dataclass(frozen=True)
 class Entry:
+    """A file in the archive; `name` is its path there."""
+
     name: str
     text: str
 

@@ -85,6 +85,7 @@ def _of_lab(number: int, request: TopologyRequest) -> LabNetworks:
 
 
 def find_overlaps(network: Network, others: Iterable[Network]) -> list[Network]:
+    """Those of `others` that share addresses with the network."""
     return [other for other in others if other.overlaps(network)]
 
 
@@ -120,6 +121,8 @@ def check_pod_networks(
     in_use: Sequence[Network],
     problems: list[BallastError],
 ) -> None:
+    """Add a problem for each overlap of a node's pod network with another one. `fixed` are pairs of a name for
+    messages and a network."""
     used = [(network, f"{network}, which this host uses") for network in in_use]
     used += [(network, f"{network} of {owner}") for owner, network in fixed]
     for node in nodes:

@@ -191,6 +191,7 @@ def drain_node(ctx: Context[Any], record: Record, name: str) -> None:
 
 
 def get_node(host: Host, record: Record, name: str) -> dict[str, Any] | None:
+    """The Node object; None also when the API server cannot be asked."""
     try:
         return record.api(host, LAB_NODES).find(node_path(name))
     except PeerError:
@@ -198,6 +199,7 @@ def get_node(host: Host, record: Record, name: str) -> dict[str, Any] | None:
 
 
 def change_node(name: str, change: Callable[[], object]) -> None:
+    """Call `change`. Its Refused becomes an error that names the node; other errors pass."""
     try:
         change()
     except Refused as error:
@@ -205,6 +207,7 @@ def change_node(name: str, change: Callable[[], object]) -> None:
 
 
 def node_path(name: str) -> str:
+    """The path of the Node in the API."""
     return f"/api/v1/nodes/{name}"
 
 

@@ -90,14 +90,17 @@ class Paths:
 
     @property
     def table(self) -> str:
+        """The nftables table that traces the trial's packets."""
         return f"{self.bridge}-try"
 
     @property
     def namespaces(self) -> Sequence[str]:
+        """The network namespaces of the trial's two nodes."""
         return [f"{self.bridge}-try{number}" for number in (1, 2)]
 
     @property
     def links(self) -> Sequence[str]:
+        """The ends of the two nodes' veth pairs on the bridge."""
         return [link_name(name) for name in self.namespaces]
 
     @property
@@ -107,10 +110,12 @@ class Paths:
 
     @property
     def pods(self) -> Sequence[str]:
+        """The last two addresses of the pod network, one behind each node."""
         return [str(ipaddress.ip_network(self.pod_cidr).broadcast_address - n) for n in (1, 2)]
 
     @property
     def address(self) -> str:
+        """The bridge's address without its prefix length."""
         return self.gateway.partition("/")[0]
 
     @property

@@ -142,6 +142,7 @@ def program_parts(lab: Lab) -> dict[str, Any]:
 
 
 def with_source(lab: Lab, family: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of the family, with the source that the lab's record has for it, if any."""
     source = (lab.get("programs") or {}).get("sources", {}).get(family["name"])
     return {**family, "source": source} if source else dict(family)
 

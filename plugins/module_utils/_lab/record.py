@@ -59,6 +59,7 @@ def read_lab(host: Host, lab_dir: str) -> dict[str, Any]:
 
 
 def no_lab(host: Host, lab_dir: str) -> BallastError:
+    """The error for a directory without a lab: it names the labs of this host, or the lab whose record was deleted."""
     lost = find_lost(host, lab_dir.rstrip("/"), RECORD)
     if lost:
         return MESSAGES.error("lab-lost", directory=lab_dir, name=lost)

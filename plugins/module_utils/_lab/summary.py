@@ -65,9 +65,11 @@ class Summary:
 
     @property
     def passed(self) -> int:
+        """Number of those connections that were made; a pod that reaches the Service counts once."""
         return sum(node.pods_reached + node.service_reached for node in self.nodes)
 
     def as_json(self) -> dict[str, Any]:
+        """What summary.json has."""
         return {
             "name": self.name,
             "kubernetes_version": self.kubernetes_version,

@@ -51,6 +51,7 @@ NO_VERSIONS = LabVersions(served="", nodes={}, drained=())
 
 
 def read_versions(host: Host, lab_dir: str, previous: Optional[Lab]) -> LabVersions:
+    """NO_VERSIONS for a new lab (`previous` is None). `nodes` stays empty for a lab in virtual machines."""
     if previous is None:
         return NO_VERSIONS
     if any(row["connection"] != "local" for row in previous["hosts"]):

@@ -28,6 +28,9 @@ _SECONDS = 10.0  # for MetalLB's controller, which needs a tenth of a second
 
 
 class AddressPoolKind(ManifestKind):
+    """Value and target are those of `ManifestKind`. A removal deletes the user's pools too, and takes MetalLB's
+    addresses from Services."""
+
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
         place, path = target.split(" ")
         cluster = open_cluster(ctx.host, place, self._identity)

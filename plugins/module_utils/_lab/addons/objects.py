@@ -63,6 +63,7 @@ def config_map(name: str, data: Mapping[str, str], labels: Mapping[str, str]) ->
 
 
 def deployment(name: str, labels: Mapping[str, str], pod: Mapping[str, Any], *, replicas: int = 1) -> Objects:
+    """`labels` are those of its pods too; `pod` is their spec."""
     return {
         workload_path("deployments", name): {
             "apiVersion": "apps/v1",
@@ -74,6 +75,7 @@ def deployment(name: str, labels: Mapping[str, str], pod: Mapping[str, Any], *, 
 
 
 def daemon_set(name: str, labels: Mapping[str, str], pod: Mapping[str, Any]) -> Objects:
+    """`labels` are those of its pods too; `pod` is their spec."""
     return {
         workload_path("daemonsets", name): {
             "apiVersion": "apps/v1",
@@ -87,6 +89,7 @@ def daemon_set(name: str, labels: Mapping[str, str], pod: Mapping[str, Any]) -> 
 def service(
     name: str, labels: Mapping[str, str], selector: Mapping[str, str], ports: Sequence[Mapping[str, Any]], **spec: Any
 ) -> Objects:
+    """`spec` adds fields beside `selector` and `ports`."""
     return {
         f"/api/v1/{_NAMESPACED}/services/{name}": {
             "apiVersion": "v1",

@@ -31,10 +31,12 @@ def read_states_or_unknown(host: Host, place: str, names: Sequence[str]) -> tupl
 
 
 def unknown_states(names: Sequence[str]) -> tuple[AddonState, ...]:
+    """States of add-ons that were not read."""
     return tuple(AddonState(name, "unknown") for name in names)
 
 
 def read_states(host: Host, cluster: Cluster, names: Sequence[str]) -> tuple[AddonState, ...]:
+    """READY, or what the add-on waits for, in the order of `names`. PeerError when the API server cannot be asked."""
     return tuple(AddonState(name, _find_late(host, cluster, name)[1]) for name in names)
 
 

@@ -71,10 +71,12 @@ class RestoreRequest:
 
     @property
     def path(self) -> str:
+        """The directory of the snapshot."""
         return snapshot_path(self.lab_dir, self.name)
 
     @property
     def group(self) -> str:
+        """The group of the restore's one step."""
         return f"restore {self.name}"
 
 
@@ -114,6 +116,8 @@ def _minor(version: str) -> list[str]:
 
 @dataclass(frozen=True)
 class RestoreState:
+    """`begun`: an earlier run did not finish a restore. `free` is in bytes."""
+
     begun: bool
     needed: int  # bytes, besides what a killed run has copied already
     free: int

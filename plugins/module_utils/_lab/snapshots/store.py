@@ -59,6 +59,7 @@ def snapshots_dir(lab_dir: str) -> str:
 
 
 def snapshot_path(lab_dir: str, name: str) -> str:
+    """The directory of the snapshot; it need not exist."""
     return os.path.join(snapshots_dir(lab_dir), name)
 
 
@@ -137,6 +138,7 @@ def move(host: Host, source: str, to: str) -> None:
 
 
 def require_space(lab_dir: str, *, needed: int, free: int, name: str) -> None:
+    """`lab-snapshot-space` when the lab's file system lacks bytes. `name` is that of the snapshot."""
     if free < needed:
         shown = {"needed": format_memory(needed), "free": format_memory(free)}
         raise MESSAGES.error("lab-snapshot-space", name=name, directory=lab_dir, **shown)

@@ -73,6 +73,7 @@ class SnapshotRequest:
 
     @property
     def path(self) -> str:
+        """The directory of the snapshot."""
         return snapshot_path(self.lab_dir, self.name)
 
     @property
@@ -102,6 +103,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> SnapshotReques
 
 
 def no_snapshot(name: str, names: list[str]) -> Exception:
+    """The error for a name that is not among the lab's snapshots, `names`."""
     return MESSAGES.error("lab-snapshot-none", name=name, names=", ".join(names) or "none")
 
 
