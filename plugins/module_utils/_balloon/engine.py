@@ -223,16 +223,19 @@ def _by_host(plan: BalloonsPlan) -> list[dict[str, object]]:
 
 
 def read(desired: BalloonsRequest, host: Host) -> Fleet:
+    """The fleet with reserves and limits, read once from the API and from this machine."""
     cluster = cluster_of(desired, api_of(desired, host), host)
     cluster.load()
     return with_limits(cluster.fleet(), desired, host)
 
 
 def api_of(desired: BalloonsRequest, host: Host) -> Api:
+    """A client with the credentials that the request names."""
     return connect(host, desired.kubeconfig, desired.context)
 
 
 def cluster_of(desired: BalloonsRequest, api: Api, host: Host) -> Cluster:
+    """Reads nothing from the API: `load` it, or enter it."""
     machine = machine_of(desired, host)
     return Cluster(
         api, host, namespace=desired.namespace, names=desired.names, reserve=desired.reserve, machine=machine
@@ -240,12 +243,14 @@ def cluster_of(desired: BalloonsRequest, api: Api, host: Host) -> Cluster:
 
 
 def with_limits(fleet: Fleet, desired: BalloonsRequest, host: Host) -> Fleet:
+    """The fleet with the limits of those nodes that the request names. Reads them from this machine."""
     return fleet.with_limits(read_limits(limits_of(desired, host), [row.name for row in desired.nodes], fleet))
 
 
 def report_fleet(
     fleet: Fleet, node_targets: Mapping[str, Resources], outcomes: Mapping[str, Outcome], names: Sequence[str]
 ) -> dict[str, object]:
+    """What the modules return of the nodes in `names`, with a table for people. Nodes that the fleet lacks are left out."""
     there = [name for name in names if name in fleet.nodes]
     return {**report(fleet, node_targets, outcomes, there), "table": table(fleet, node_targets, there)}
 

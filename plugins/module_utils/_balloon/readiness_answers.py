@@ -84,10 +84,12 @@ class Facts:
 
     @property
     def hosts(self) -> tuple[str, ...]:
+        """Hosts of the nodes with a target; sorted."""
         return tuple(sorted({node.host for node in self.sized}))
 
 
 def build_report(facts: Facts) -> Reading:
+    """Off when no node has a target."""
     if not facts.sized:
         return off_reading(NAME, "no node has the annotation balloons.ballast.dev/target", _NODES)
     present = present_failures(facts)
@@ -132,6 +134,7 @@ def present_failures(facts: Facts) -> dict[str, str]:
 
 
 def list_some(texts: Iterable[str]) -> str:
+    """The first 20 texts, and how many more there are, joined for a sentence. Empty for none."""
     items = list(texts)
     more = [f"and {len(items) - _NAMED} more"] if len(items) > _NAMED else []
     return "; ".join([*items[:_NAMED], *more])

@@ -71,6 +71,8 @@ class LimitOption:
     expected: str
 
     def check(self, row: Mapping[str, Any], path: str, params: Mapping[str, Any], problems: list[BallastError]) -> None:
+        """Add a problem when the key is missing, has the wrong form, or is given without `option`. `path` is that of
+        the row."""
         path, value, is_on = f"{path}.{self.name}", row.get(self.name), params[self.option]
         fields = {"path": path, "option": self.option, "wanted": self.expected}
         if is_on and not value:

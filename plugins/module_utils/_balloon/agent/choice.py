@@ -64,6 +64,7 @@ def known_targets(fleet: Fleet, known: Mapping[str, Known]) -> dict[str, Known]:
 
 
 def at_target(fleet: Fleet, targets: Mapping[str, Resources]) -> frozenset[str]:
+    """Names of those nodes that have their target, with no resize under way. The fleet must have each of them."""
     return frozenset(name for name, target in targets.items() if is_at_target(fleet.nodes[name], target))
 
 

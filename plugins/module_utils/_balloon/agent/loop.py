@@ -57,13 +57,17 @@ _UNAUTHORIZED = 401  # the server does not know the client, as when a token has 
 class Counts(Protocol):
     """Counters of events, for metrics."""
 
-    def count_outcome(self, outcome: str) -> None: ...
+    def count_outcome(self, outcome: str) -> None:
+        """A node's resize has ended."""
 
-    def count_error(self, id: str) -> None: ...
+    def count_error(self, id: str) -> None:
+        """The reconciler itself has failed, with a message of this id."""
 
-    def count_denied(self) -> None: ...
+    def count_denied(self) -> None:
+        """A host is skipped, as another client holds its Lease."""
 
-    def note_success(self, now: float) -> None: ...
+    def note_success(self, now: float) -> None:
+        """A pass found all nodes at their targets. `now` is Unix time."""
 
 
 class Uncounted:
@@ -89,6 +93,7 @@ class LogSink:
         self._log = log
 
     def emit(self, event: Event) -> None:
+        """The first word of the subject names the field that has the rest: `node n1` is logged as node=n1."""
         kind, _blank, name = event.subject.partition(" ")
         self._log.event(event.kind, **{kind: name}, text=event.text)
 
@@ -271,6 +276,7 @@ class Reconciler:
     # Called in any thread.
 
     def view(self) -> View:
+        """The fleet as last seen, with limits, and the targets that are kept."""
         fleet = self._parts.cluster.fleet().with_limits(self._limit_of)
         targets = kept_targets(fleet, self._names, self._known)
         return View(fleet, targets, at_target(fleet, targets))
@@ -299,6 +305,7 @@ class Reconciler:
 
     @property
     def known(self) -> Mapping[str, Known]:
+        """Targets that the next reconciler must know."""
         return self._known
 
     @property

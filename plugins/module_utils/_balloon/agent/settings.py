@@ -66,6 +66,7 @@ class Settings:
 
     @property
     def reserved(self) -> Optional[Resources]:
+        """`reserve` as `Resources`."""
         return None if self.reserve is None else Resources(self.reserve.cpu, self.reserve.memory)
 
     @property

@@ -62,6 +62,7 @@ class Worker:
             self._stir.clear()
 
     def end(self) -> None:
+        """Has `run` return. Actions under way end first."""
         self._ending.set()
         self._wake()
 
@@ -76,16 +77,19 @@ class Worker:
         return self._effective
 
     def view(self) -> View:
+        """The view of the present reconciler; an empty one while there is none."""
         reconciler = self._reconciler
         return View() if reconciler is None else reconciler.view()
 
     def notes(self) -> Notes:
+        """As `view`. While there is no reconciler, `problems` says why."""
         reconciler = self._reconciler
         if reconciler is None:
             return Notes(problems=(self._trouble,) if self._trouble else (), api_calls=self._calls)
         return reconciler.notes(before=self._calls)
 
     def calls(self) -> int:
+        """Requests to the API server since the start."""
         return self.notes().api_calls
 
     def _reconcile(self, settings: Settings) -> None:

@@ -46,10 +46,12 @@ class Names:
 
     @property
     def label(self) -> str:
+        """The label of the set's balloon pods."""
         return LABEL if self.size_nodes else f"{LABEL}.{self.name}"
 
     @property
     def target(self) -> str:
+        """The annotation of a Node that has its target for this set."""
         return TARGET if self.size_nodes else f"{TARGET}.{self.name}"
 
 

@@ -45,10 +45,12 @@ class FleetInformer(Informer[Resource]):
         self.bell = threading.Event()
 
     def observe(self) -> Observation:
+        """The objects as a fleet, which has neither reserves nor limits, and problems of objects."""
         with self._lock:
             return self._objects.observe()
 
     def version_of(self, resource: Resource, key: Key) -> Optional[ObjectVersion]:
+        """None for an object that is not known."""
         with self._lock:
             return self._known[resource.name].get(key)
 

@@ -74,6 +74,7 @@ class Leases:
 
     @property
     def held(self) -> frozenset[str]:
+        """Hosts whose Lease this run has taken and not lost. `may_act` says whether it is still valid."""
         return frozenset(self._held)
 
     def holder_of(self, host: str) -> str:
@@ -98,6 +99,7 @@ class Leases:
         return (before - self.held) & self._foreign.keys()
 
     def may_act(self, host: str) -> bool:
+        """Whether the Lease is held, and will be for at least 15 more seconds: enough to begin an action."""
         own = self._held.get(host)
         return own is not None and self._host.monotonic() - own.since < SECONDS - _SPARE_SECONDS
 

@@ -63,6 +63,7 @@ class LeaseHolder:
         return self.given_up.keys() - before
 
     def may_act(self, host: str) -> bool:
+        """As `Leases.may_act`; False also until the facts are as new as the Lease."""
         return host in self._known and self._leases.may_act(host)
 
     def is_paused(self, hosts: Collection[str]) -> bool:

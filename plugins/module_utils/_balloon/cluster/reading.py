@@ -86,6 +86,8 @@ class Placed(NamedTuple):
 
 
 class Registered(NamedTuple):
+    """A node that a kubelet has registered. `problem` is set when its target cannot be read."""
+
     node: Node
     problem: Optional[BallastError] = None
 
@@ -117,6 +119,7 @@ class Objects:
         self._changed: set[str] = set()
 
     def put_node(self, item: Object) -> None:
+        """Add or replace a Node."""
         registered, name = read_node(item, names=self._names, machine=self._machine), key_of(item)[1]
         if registered is None:
             self.drop_node(name)
@@ -129,6 +132,7 @@ class Objects:
         self._changed.add(name)
 
     def put_pod(self, item: Object) -> None:
+        """Add or replace a pod."""
         placed, key = read_pod(item, namespace=self._namespace, names=self._names), key_of(item)
         before = self._placed.get(key)
         if before == placed:
@@ -146,6 +150,7 @@ class Objects:
             self._changed.add(before.node)
 
     def observe(self) -> Observation:
+        """The fleet, its nodes sorted by name, and the problems of objects."""
         for name in self._changed:
             self._join(name)
         self._changed.clear()
@@ -364,6 +369,7 @@ def _as_pod(balloon: Balloon) -> Pod:
 
 
 def key_of(item: Object) -> Key:
+    """Namespace, empty for a Node, and name. BallastError when the object has no name."""
     metadata = mapping(item, "metadata", "an object")
     name = text(metadata, "name", "an object")
     if not name:

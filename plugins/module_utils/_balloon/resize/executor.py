@@ -113,6 +113,7 @@ class ResizeExecutor:
         self._paused_since: Optional[float] = None
 
     def run(self, pool: ThreadPoolExecutor) -> Mapping[str, Outcome]:
+        """The outcomes by node, sorted, when each node has one and it is recorded."""
         if self._limits is not None:
             names = [name for name in self._scheduler.targets if name in self._fleet.nodes]
             self._limit_of = dict(zip(names, pool.map(self._limits.read, names)))

@@ -158,6 +158,7 @@ class NodeResize:
         return self._judge(node, now)
 
     def ask(self, action: Action, now: float) -> Action:
+        """Record that the action is under way from now on, in place of the last one, and return it."""
         self._ask = _Ask(action, now)
         self._last_asked = action.size if isinstance(action, Resize) else None
         self._turns += 1
@@ -173,6 +174,7 @@ class NodeResize:
         return [self.ask(self._ask.action, now)]
 
     def begin(self, step: ResizeStep, now: float) -> Action:
+        """The action that starts a step. ValueError for a step of a balloon that the node lacks."""
         if step.what == LIMIT:
             return self.ask(SetLimit(self.name, step.after), now)
         if self.node is None or self.node.balloon is None:
@@ -182,6 +184,8 @@ class NodeResize:
         return self.ask(_resize(self.name, balloon, step.after, why if balloon.state not in _PENDING else REVERT), now)
 
     def note_refusal(self, words: str, *, again: bool) -> None:
+        """The action under way was not done. `again`: decide it once more after a pause; else the resize ends with
+        `words`."""
         ask, self._ask = self._ask, None
         if ask is None or self.outcome is not None:
             self._ask = ask

@@ -80,6 +80,7 @@ def limit_for(node: Node, target: Resources) -> Resources:
 
 
 def can_resize(node: Node) -> bool:
+    """Whether its kubelet resizes running pods without a feature gate."""
     return node.version >= RESIZES_SINCE
 
 

@@ -65,6 +65,7 @@ class ResizeScheduler:
 
     @property
     def finished(self) -> bool:
+        """Whether each node has an outcome."""
         return len(self.outcomes) == len(self._resizes)
 
     def decide(self, fleet: Fleet, now: float) -> tuple[Action, ...]:

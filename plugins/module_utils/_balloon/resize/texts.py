@@ -40,6 +40,7 @@ def infeasible_error(node: Node, balloon: Balloon) -> BallastError:
 
 
 def rejected_error(node: str, requested: Resources, words: str) -> BallastError:
+    """`words` are those of the refusal, as in the errors below."""
     return _error("balloon-rejected", [_one_line(words)], node=node, asked=requested)
 
 
@@ -83,6 +84,7 @@ def limit_refused_error(node: str, limit: Resources, words: str) -> BallastError
 
 
 def not_started_error(node: Node, seconds: float) -> BallastError:
+    """`seconds` is how long was waited, as in the errors below."""
     there = f"pod {node.balloon.name} has not started" if node.balloon else "no balloon pod"
     details = [there, *_words(node.balloon), *([] if node.ready else ["the node is not Ready"])]
     return _error("balloon-not-started", details, node=node.name, seconds=f"{seconds:.0f}")

@@ -100,6 +100,7 @@ def _parse(written: str) -> int:
 
 
 def mapping(values: Object, name: str, where: str) -> Object:
+    """The object in field `name`; empty when it is missing or null. BallastError, naming `where`, for anything else."""
     value = values.get(name)
     if value is None:
         return {}
@@ -109,6 +110,7 @@ def mapping(values: Object, name: str, where: str) -> Object:
 
 
 def rows(values: Object, name: str, where: str) -> Sequence[Object]:
+    """The list of objects in field `name`; empty when it is missing or null. BallastError for anything else."""
     value = values.get(name)
     if value is None:
         return []
@@ -118,6 +120,7 @@ def rows(values: Object, name: str, where: str) -> Sequence[Object]:
 
 
 def text(values: Object, name: str, where: str) -> str:
+    """The string in field `name`; empty when it is missing. BallastError for anything else, also for null."""
     value = values.get(name, "")
     if not isinstance(value, str):
         raise _wrong(where, f"{name} is not text")
@@ -125,6 +128,7 @@ def text(values: Object, name: str, where: str) -> str:
 
 
 def whole(values: Object, name: str, where: str) -> int:
+    """The integer in field `name`; 0 when it is missing. BallastError for anything else, also for null."""
     value = values.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int):
         raise _wrong(where, f"{name} is not a whole number")

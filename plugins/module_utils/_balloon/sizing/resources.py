@@ -27,6 +27,7 @@ class Resources:
         return Resources(self.cpu - other.cpu, self.memory - other.memory)
 
     def fits_in(self, other: Resources) -> bool:
+        """Whether neither CPU nor memory exceeds the other's."""
         return self.cpu <= other.cpu and self.memory <= other.memory
 
     def most(self, other: Resources) -> Resources:

@@ -106,6 +106,7 @@ def _dump_text(host: Host, containerd: Containerd) -> str:
 
 
 def read_main_file(host: Host, containerd: Containerd) -> str:
+    """The text of containerd's own configuration file. BallastError when there is none: nothing would import a drop-in."""
     data = host.read(containerd.config_path)
     if data is None:
         hint = f"create it: containerd config default > {containerd.config_path}"

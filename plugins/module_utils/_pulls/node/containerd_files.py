@@ -25,6 +25,7 @@ Files = Sequence[tuple[str, str]]  # path and text, in the order in which they a
 
 
 def read_files(host: Host, config_path: str, version: Version) -> Files:
+    """`config_path` and all files that it and its imports import; a missing file has no text. At most 1000 files."""
     files: list[tuple[str, str]] = []
     queue = [config_path]
     while queue and len(files) < _FILES_MOST:

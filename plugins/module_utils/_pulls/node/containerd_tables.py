@@ -118,5 +118,6 @@ def check_keys(settings: Mapping[str, object], version: Version, place: Place) -
 
 
 def drop_in_text(place: Place, settings: Mapping[str, int]) -> str:
+    """A configuration file with the version and the table of `place`, which sets these keys."""
     rows = "".join(f"  {key} = {settings[key]}\n" for key in sorted(settings))
     return f'{HEADING}version = {place.file_version}\n\n[plugins."{place.header}"]\n{rows}'

@@ -45,6 +45,7 @@ def crio_resource(host: Host, service: str, settings: Mapping[str, str]) -> Reso
 
 
 def drop_in_text(settings: Mapping[str, str]) -> str:
+    """One table for each key; equal settings give equal text."""
     rows = [f"[{_TABLES[key]}]\n{key} = {toml_string(settings[key])}\n" for key in sorted(settings)]
     return "\n".join([HEADING, *rows])
 

@@ -33,6 +33,7 @@ _GROUP = "image pulls"
 
 
 def drop_in(kind: str, path: str, text: str, *, title: str) -> Resource:
+    """A drop-in as a resource for a `DropInKind`; `text` lacks the mark."""
     return Resource(kind=kind, target=path, value={"text": text}, title=title, group=_GROUP)
 
 

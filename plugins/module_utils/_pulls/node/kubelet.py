@@ -57,6 +57,8 @@ _LINE = re.compile(r'([a-zA-Z]+): (null|true|false|[0-9]+|"[^"\\]*")')
 
 @dataclass(frozen=True)
 class OverridingFlag:
+    """A flag of the kubelet that overrides `key`, and where it is set."""
+
     flag: str
     key: str
     places: tuple[str, ...]  # as messages show them: "process 812", "/var/lib/kubelet/kubeadm-flags.env:1"
@@ -102,6 +104,7 @@ def find_overriding_flags(host: Host, kubelet: Kubelet, keys: Sequence[str]) -> 
 
 
 def node_name(layout: NodeLayout, kubelet: Kubelet) -> str:
+    """The name of the Node: the option, else the kubelet's flag, else the lower-case host name."""
     return layout.node_name or flag_value(kubelet.argv, "--hostname-override") or platform.node().lower()
 
 
@@ -237,6 +240,7 @@ def require_in_effect(ctx: Context[ImagePullsRequest], path: str, expected: Mapp
 
 
 def require_kubelet_has(expected: Mapping[str, Any], effective: Mapping[str, Any], path: str) -> None:
+    """`path` is the drop-in that sets `expected`. Raises for the first key that /configz shows with another value."""
     for key in differing_keys(expected, effective):
         shown = {"what": "the kubelet", "key": key, "wanted": json.dumps(expected[key]), "path": path}
         there = f"{key}: {json.dumps(effective.get(key))} in /configz"

@@ -87,21 +87,26 @@ class Facts:
         return journal_path(self.state_dir)
 
     def settings(self, level: str) -> Mapping[str, Mapping[str, Any]]:
+        """By key, rows with `value`, of a level: "kubelet", "runtime" or "host"."""
         return mapping_in(self.levels[level], "settings")
 
     def value(self, level: str, key: str) -> Any:
+        """None for a key that is not set, or not known."""
         return self.settings(level).get(key, {}).get("value")
 
     @property
     def read_back(self) -> bool:
+        """Whether the kubelet's effective configuration was read."""
         return bool(self.levels["kubelet"].get("read_back"))
 
     @property
     def behind_a_proxy(self) -> bool:
+        """Whether this collection has set the kubelet's imageServiceEndpoint."""
         return bool(self.set_here.get("kubelet", {}).get("imageServiceEndpoint"))
 
 
 def reading_of(facts: Facts) -> Reading:
+    """The Reading, also where no limit is set."""
     present = present_failures(facts)
     answers = {
         ENABLED: _answer_enabled(facts),

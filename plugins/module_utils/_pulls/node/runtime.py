@@ -31,6 +31,8 @@ _VAR = "/var"
 
 
 class Runtime(NamedTuple):
+    """`service` is the name that the init system knows."""
+
     name: str
     service: str
 

@@ -51,6 +51,7 @@ def head_version(text: str) -> int:
 
 
 def head_imports(text: str) -> Optional[list[str]]:
+    """The patterns as written. None if they cannot be read."""
     return head_strings(text, "imports")
 
 

@@ -63,16 +63,19 @@ class Answers:
         return max(beyond, 0)
 
     def add(self, number: int, pull: Pull, answer: Answer) -> None:
+        """The answer of a pull is known; `deliver` sends it."""
         pull.answer = answer
         pull.rest = b"" if answer.code else http2.data_payload(answer.message)
         self._pulls[number] = pull
 
     def credit_stream(self, pull: Pull, amount: int) -> None:
+        """Add a WINDOW_UPDATE of the kubelet for the pull's stream. Http2Error for one that HTTP/2 does not allow."""
         pull.credit += amount
         if not amount or self.initial_window + pull.credit > _WINDOW_MOST:
             raise Http2Error(http2.FLOW_CONTROL_ERROR, "a credit of nothing, or of too much")
 
     def drop(self, number: int) -> None:
+        """Forget the pull of a stream that ends, if there is one."""
         self._pulls.pop(number, None)
 
     def deliver(self) -> list[tuple[int, Pull]]:

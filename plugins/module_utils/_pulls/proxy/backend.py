@@ -23,7 +23,8 @@ class Backend(Protocol):
     def admits(self, user: int, connections: int) -> bool:
         """Whether one more connection by that user is accepted besides the present number."""
 
-    def is_pull(self, path: bytes) -> bool: ...
+    def is_pull(self, path: bytes) -> bool:
+        """Whether the proxy itself answers requests for this path."""
 
     async def answer(self, headers: Sequence[Header], body: bytes) -> Answer:
         """Answer a pull. Does not raise; is cancelled when the caller leaves."""

@@ -115,6 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         self.resume()
 
     def resume(self) -> None:
+        """Continue to read, and handle what is unread."""
         self.regulate()
         self._read()
 

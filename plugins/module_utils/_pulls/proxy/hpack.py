@@ -83,6 +83,7 @@ class Decoder:
 
 
 def encode(headers: Iterable[Header]) -> bytes:
+    """A header block that refers to no dynamic table, so it is valid on any connection."""
     return b"".join([_literal(*header) for header in headers])
 
 

@@ -102,6 +102,7 @@ class Failed(Exception):
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """A whole frame: its header, then `payload`. `stream` is 0 for the connection."""
     return _HEAD.pack(len(payload) >> 8, len(payload) & 0xFF, kind, flags, stream) + payload
 
 
@@ -132,6 +133,7 @@ def rst_stream(stream: int, code: int) -> bytes:
 
 
 def goaway(last: int, code: int, text: str = "") -> bytes:
+    """`last` is the last stream that is still answered, `code` an error code of HTTP/2."""
     return frame(GOAWAY, 0, 0, struct.pack(">II", last, code) + text.encode())
 
 
@@ -140,6 +142,7 @@ def settings(values: Mapping[int, int]) -> bytes:
 
 
 def parse_settings_frame(payload: bytes) -> dict[int, int]:
+    """The settings by identifier. Http2Error for a length or a value that HTTP/2 does not allow."""
     if len(payload) % 6:
         raise Http2Error(FRAME_SIZE_ERROR, "a SETTINGS frame of odd length")
     values = dict(struct.iter_unpack(">HI", payload))
@@ -178,6 +181,7 @@ def fragment(flags: int, payload: bytes) -> bytes:
 
 
 def value_of(headers: Iterable[Header], name: bytes) -> Optional[bytes]:
+    """The first value of the header; None without one. Names are in lower case in HTTP/2."""
     return next((header.value for header in headers if header.name == name), None)
 
 
@@ -258,6 +262,7 @@ def status_block(answer: Answer) -> bytes:
 
 
 def metadata_block(metadata: Metadata) -> bytes:
+    """The metadata as a header block. Values that are bytes are written in base64, as gRPC requires."""
     return encode(Header(key.encode("latin-1"), _metadata_value(value)) for key, value in metadata)
 
 
@@ -266,4 +271,5 @@ def _metadata_value(value: Union[str, bytes]) -> bytes:
 
 
 def data_payload(message: bytes) -> bytes:
+    """A message as the payload of DATA frames: not compressed, after its length."""
     return b"\0" + len(message).to_bytes(4, "big") + message

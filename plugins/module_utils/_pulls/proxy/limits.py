@@ -79,6 +79,7 @@ class Bucket:
         return self._left >= 0
 
     def give(self, amount: float) -> None:
+        """Put tokens back; the bucket holds at most `most`."""
         self._left = min(self._most, self._left + amount)
 
 
@@ -115,6 +116,7 @@ class Block:
     size: int = 0
 
     def add(self, part: bytes) -> None:
+        """Append a part. Http2Error when the block becomes too large, or has too many parts."""
         self.parts.append(part)
         self.size += len(part)
         if self.size > self.most:
@@ -124,6 +126,7 @@ class Block:
 
 
 def runtime_block(number: int) -> Block:
+    """A block of the runtime's, on stream `number`."""
     return Block(number, is_last=False, most=_RUNTIME_BLOCK_BYTES)
 
 
@@ -134,6 +137,7 @@ class Allowance:
         self.left = HELD_BYTES
 
     def take(self, amount: int) -> bool:
+        """Whether so many bytes were left. If not, none are taken."""
         if amount > self.left:
             return False
         self.left -= amount
@@ -144,6 +148,7 @@ class Allowance:
 
 
 def files_needed(listeners: int, connections: int = CONNECTIONS_LEAST) -> int:
+    """Open files that the proxy needs for so many connections of each listener."""
     return _RESERVED_FILES + listeners * connections * _FILES_OF_CONNECTION
 
 

@@ -42,9 +42,11 @@ class Metrics:
                 metric.labels(name)
 
     def watch(self, listeners: Iterable[str], snapshot: Callable[[], Snapshot]) -> None:
+        """Export the pulls in flight and queued; `snapshot` is called at each scrape."""
         self.registry.register(_Gauges(list(listeners), snapshot))
 
     def add_size(self, listener: str, size: int) -> None:
+        """`size` is in bytes."""
         self._bytes.labels(listener).inc(size)
 
     def on_queued(self, request: PullRequest) -> None:

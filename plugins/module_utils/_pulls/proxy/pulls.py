@@ -74,6 +74,8 @@ class PullState:
 
 @dataclass(frozen=True)
 class Snapshot:
+    """All pulls at one moment."""
+
     max_in_flight: int
     in_flight: tuple[PullState, ...]
     queued: tuple[PullState, ...]  # in the order in which they would start now, followed by those that retry

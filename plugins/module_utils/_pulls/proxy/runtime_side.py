@@ -21,7 +21,8 @@ class KubeletSide(Protocol):
     def window(self) -> int:
         """Bytes of data that the kubelet accepts now."""
 
-    def take_runtime_frame(self, runtime: RuntimeSide, kind: int, flags: int, number: int, raw: bytes) -> None: ...
+    def take_runtime_frame(self, runtime: RuntimeSide, kind: int, flags: int, number: int, raw: bytes) -> None:
+        """Handle a frame of the runtime. `raw` has its header too; CONTINUATION frames are a part of their HEADERS."""
 
     def runtime_lost(self, runtime: RuntimeSide, error: Exception) -> None:
         """Called when the runtime's connection broke, or sent something other than HTTP/2."""
@@ -32,7 +33,8 @@ class KubeletSide(Protocol):
     def resume(self) -> None:
         """Continue to read what was left unread while the runtime's connection was full."""
 
-    def flush(self) -> None: ...
+    def flush(self) -> None:
+        """Write what was taken to the kubelet."""
 
 
 class RuntimeSide(asyncio.Protocol):

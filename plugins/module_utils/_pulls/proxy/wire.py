@@ -76,16 +76,20 @@ def image_status_request(spec: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Image:
+    """What the proxy reads of `runtime.v1.Image`."""
+
     id: str  # "" if the runtime lacks the image
     size: int  # bytes; 0 if unknown
 
 
 def parse_image_status_response(data: bytes) -> Image:
+    """The image in a `runtime.v1.ImageStatusResponse`. WireError when it cannot be read."""
     image = _Message(data, _Count()).below(1)
     return Image(id=image.text(1), size=image.number(4))
 
 
 def pull_image_response(image_ref: str) -> bytes:
+    """`runtime.v1.PullImageResponse`."""
     return _bytes_field(1, image_ref.encode(errors="surrogateescape"))
 
 
