@@ -52,6 +52,7 @@ def kubeconfig(desired: InstancesRequest, pki: str, name: str) -> str:
 
 
 def kubelet(desired: InstancesRequest, instance: Instance, home: str) -> str:
+    """Its KubeletConfiguration as JSON, with the options of the instance. `home` is the instance's directory."""
     systemd = desired.cgroup_driver == "systemd"
     cgroup_root = f"/ballast/{desired.lab}/{instance.name}" if systemd else f"/{desired.cgroup(instance)}"
     return _json(
@@ -123,6 +124,7 @@ def _taints(taints: Sequence[Taint]) -> list[dict[str, str]]:
 
 
 def kube_proxy(desired: InstancesRequest, instance: Instance, home: str) -> str:
+    """Its KubeProxyConfiguration as JSON."""
     # nf_conntrack_max belongs to the whole host: leave it alone.
     own = {"conntrack": {"maxPerCore": 0}, "mode": instance.proxy_backend}
     return _json({**_proxy(desired, instance, home), **own})
@@ -227,6 +229,7 @@ def cni(desired: InstancesRequest, instance: Instance) -> str:
 
 
 def kubelet_arguments(desired: InstancesRequest, instance: Instance, home: str) -> tuple[str, ...]:
+    """The command line, with the program."""
     labels = ",".join(f"{key}={value}" for key, value in instance.labels)
     return (
         f"{desired.bin_dir}/kubelet",

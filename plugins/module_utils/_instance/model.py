@@ -119,6 +119,7 @@ class Instance:
 
     @property
     def primary_address(self) -> str:
+        """The address of the first IP family."""
         return primary(self.address)
 
     @property
@@ -183,6 +184,8 @@ class InstancesRequest:
         return self.credentials.get(instance.name, {}).get(name, "")
 
     def unit(self, instance: Instance, *parts: str) -> str:
+        """The name of the instance's network namespace, or with `parts` of one of its services:
+        `ballast-lab-n1-kubelet`."""
         return join_name(self.lab, instance.name, *parts)
 
     def cgroup(self, instance: Instance) -> str:
@@ -190,10 +193,12 @@ class InstancesRequest:
         return cgroup_of(self.lab, instance.name)
 
     def link(self, instance: Instance) -> str:
+        """The host's end of the instance's veth pair."""
         return link_name(self.lab, instance.name)
 
 
 def cgroup_of(lab: str, instance: str) -> str:
+    """`ballast-lab-n1`. A - in a name becomes _, as systemd reads each - as a level of nesting."""
     return "-".join(["ballast", *(part.replace("-", "_") for part in (lab, instance))])
 
 
@@ -338,6 +343,7 @@ def _check_positive(amount: int, text: object, path: str, problems: list[Ballast
 
 
 def check_name(name: str, path: str, problems: list[BallastError]) -> None:
+    """Add a problem for a name that cannot be part of names of units, links and files. `path` is the option's."""
     if not is_name(name):
         problems.append(MESSAGES.error("instance-name", path=path, name=name))
 
@@ -361,12 +367,14 @@ def check_kubelet(fragment: Mapping[str, Any], path: str, problems: list[Ballast
 
 
 def check_gates(gates: Mapping[str, Any], path: str, problems: list[BallastError]) -> None:
+    """Add a problem for each entry that is not the name of a feature gate with true or false."""
     for gate, value in sorted(gates.items()):
         if not _GATE.fullmatch(gate) or not isinstance(value, bool):
             problems.append(MESSAGES.error("instance-gate", path=f"{path}.{gate}", value=value))
 
 
 def check_taint(key: str, value: str, path: str, problems: list[BallastError]) -> None:
+    """Add problems of a taint's, or a label's, key and value."""
     if not _LABEL_KEY.fullmatch(key):
         problems.append(MESSAGES.error("instance-label", path=path, value=key, wanted="a key such as example.org/disk"))
     if not _LABEL_VALUE.fullmatch(value):

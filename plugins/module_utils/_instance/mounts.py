@@ -56,6 +56,8 @@ mount --make-rshared /
 
 @dataclass(frozen=True)
 class Mount:
+    """A mount inside an instance, at `target`."""
+
     target: str
     source: str  # what is bound; "" for a new tmpfs of the instance
     options: str = "rw"

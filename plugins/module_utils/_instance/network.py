@@ -332,6 +332,7 @@ def _addresses(link: Mapping[str, Any]) -> str:
 
 
 def netns_path(name: str) -> str:
+    """The file of a named network namespace, as ip-netns(8) makes it."""
     return f"/run/netns/{name}"
 
 
@@ -355,5 +356,6 @@ NETWORK_KINDS: dict[str, Kind] = {
 
 
 def route(to: str, *, via: str, group: str) -> Resource:
+    """A route to the network `to` as a resource. Without `via` the resource is that there is none."""
     title = f"route to {to} via {via}" if via else f"no route to {to}"
     return Resource(kind="route", target=to, value={"via": via}, title=title, group=group)

@@ -64,6 +64,7 @@ def parse_node_ports(row: Optional[Mapping[str, Any]], problems: list[BallastErr
 
 
 def node_port_resources(*, lab: str, bridge: str, node_ports: str, taken: Sequence[str], group: str) -> list[Resource]:
+    """The table and the bridge's setting; none when `node_ports` is empty. `taken` is in the form of `find_taken`."""
     if not node_ports:
         return []
     address, ports = node_ports.split(" ")

@@ -13,6 +13,7 @@ from .model import SERVICE_PROXY, Instance, InstancesRequest
 
 
 def home_of(desired: InstancesRequest, instance: Instance) -> str:
+    """The directory of an instance's files, which stay when it is stopped."""
     return os.path.join(desired.state_dir, instance.name)
 
 
@@ -30,10 +31,12 @@ def log_path(desired: InstancesRequest, instance: Instance, name: str) -> str:
 
 
 def mountns_path(lab: str, instance: str) -> str:
+    """The file to which an instance's mount namespace is bound."""
     return f"{run_directory(lab)}/{instance}.mnt"
 
 
 def containerd_directory(lab: str, instance: str) -> str:
+    """The directory that an instance's containerd sees as /run/containerd."""
     return f"{run_directory(lab)}/{instance}"
 
 

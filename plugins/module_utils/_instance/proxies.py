@@ -27,6 +27,7 @@ Proxies = tuple[tuple[str, str], ...]  # (variable, value); empty for none
 
 
 def check_proxies(given: Optional[Mapping[str, Any]], problems: list[BallastError]) -> None:
+    """Add a problem for each URL and exception that is malformed. URLs may have a password, so no message quotes one."""
     for option, _variable in _VARIABLES:
         url = (given or {}).get(option)
         if url and not _URL.fullmatch(url):

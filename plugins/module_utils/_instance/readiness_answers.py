@@ -68,6 +68,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class Facts:
+    """What was read of a host. `run_is_open`: its journal records a run that has not ended."""
+
     state_dir: str
     recorded: tuple[Recorded, ...]
     run_is_open: bool
@@ -92,6 +94,7 @@ class Facts:
 
 
 def reading_of(facts: Facts) -> Reading:
+    """Off when no instance is running."""
     if not facts.running:
         there = "its instances are stopped" if facts.recorded else "this host has no instances"
         return off_reading(NAME, f"No instance is running on this host: {there}.", facts.journal)

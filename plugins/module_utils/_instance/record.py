@@ -30,6 +30,7 @@ from .proxies import Proxies
 
 
 def options_file(desired: InstancesRequest, group: str) -> Resource:
+    """The file that `read_options` reads."""
     return file(_path(desired.state_dir), json.dumps(_options(desired), indent=1) + "\n", group=group)
 
 
@@ -67,6 +68,7 @@ def _with_kube_proxy(instance: Instance, state_dir: str, host: Host) -> Instance
 
 
 def proxies_path(state_dir: str, instance: str) -> str:
+    """The environment file of an instance's containerd."""
     return os.path.join(state_dir, instance, "etc/proxies.env")
 
 

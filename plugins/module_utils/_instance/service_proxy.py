@@ -36,10 +36,12 @@ _CLEANUP_SECONDS = 120
 
 
 def command(home: str) -> tuple[str, ...]:
+    """The command line. `home` is the instance's directory."""
     return (PYTHON, "-I", _program_path(home), "--config", f"{home}/etc/service-proxy.json")
 
 
 def environment(lab: str, instance: Instance) -> dict[str, str]:
+    """Variables of the process: where its sockets are."""
     return {"RUNTIME_DIRECTORY": service_proxy_directory(lab, instance.name)}
 
 

@@ -47,6 +47,7 @@ def read_memory(host: Host, cgroup: str) -> Use:
 
 
 def read_pids(host: Host, cgroup: str) -> Use:
+    """Processes and threads in a cgroup, and its limit."""
     directories = cgroup_directories(host, cgroup)
     counts = [parse_number(host.read(os.path.join(directory, "pids.current"))) for directory in directories]
     count = next((number for number in counts if number is not None), None)
@@ -54,6 +55,7 @@ def read_pids(host: Host, cgroup: str) -> Use:
 
 
 def read_host(host: Host, state_dir: str) -> HostUse:
+    """The host's own use. `free_bytes` is None while `state_dir` does not exist."""
     memory = read_meminfo(host)
     total, available = memory.get("MemTotal"), memory.get("MemAvailable")
     used = None if total is None or available is None else total - available

@@ -56,19 +56,23 @@ class Row(NamedTuple):
     options: str
 
     def as_line(self) -> str:
+        """The line, with white space and backslashes as fstab(5) writes them."""
         words = (word.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011") for word in self)
         return f"{' '.join(words)} 0 0\n"
 
 
 def root_of(home: str) -> str:
+    """The directory on the host that becomes the instance's root."""
     return f"{home}/root"
 
 
 def bind(source: str, target: str) -> Row:
+    """A bind mount. A missing mount point is made."""
     return Row(source, target, "none", f"bind,{_MADE}")
 
 
 def tmpfs(target: str) -> Row:
+    """An empty tmpfs. A missing mount point is made."""
     return Row("ballast", target, "tmpfs", f"mode=0755,{_MADE}")
 
 

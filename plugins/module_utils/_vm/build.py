@@ -227,6 +227,7 @@ def directory_content(host: Host, source: str) -> str:
 
 
 def uml_version(host: Host) -> str:
+    """The version of the User Mode Linux kernel that is installed on this host."""
     return host.run(["linux.uml", "--version"], timeout=10).stdout.strip()
 
 

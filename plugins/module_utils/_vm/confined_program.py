@@ -186,6 +186,7 @@ def _exit_status(status: int) -> int:
 
 
 def main(order: dict[str, Any]) -> int:
+    """The exit status: that of the program with `wait`, else 0 once it has started. OSError when it could not start."""
     handed = []
     if order["tap"]:
         handed.append(_away(_tap(order["tap"], headers=order["tap_headers"])))

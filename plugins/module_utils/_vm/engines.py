@@ -45,14 +45,17 @@ class Machine:
 
     @property
     def disk(self) -> str:
+        """The path of the root disk."""
         return f"{self.directory}/disk"
 
     @property
     def uid(self) -> int:
+        """The host's user as which the machine runs."""
         return machine_uid(self.directory)
 
     @property
     def console(self) -> str:
+        """The path of the console's output."""
         return f"{self.directory}/console.log"
 
     @property
@@ -79,6 +82,9 @@ def machine_uid(directory: str) -> int:
 
 @dataclass(frozen=True)
 class Engine:
+    """How one engine runs machines. `command` makes the command line; its last argument is the guest's kernel command
+    line."""
+
     name: str
     program: str
     kernel: str  # name of its kernel's recipe
@@ -106,6 +112,7 @@ def uml_mark(directory: str) -> str:
 
 
 def qemu_mark(directory: str) -> str:
+    """The word in its command that identifies a QEMU machine."""
     return f"if=virtio,file={directory}/disk,format=qcow2"
 
 
@@ -113,6 +120,7 @@ _LETTERS = "bcdefgh"  # of the disks after the root disk
 
 
 def command(engine: Engine, machine: Machine, kernel: Kernel) -> list[str]:
+    """The program and arguments that start the machine, before they are confined."""
     return engine.command(engine, machine, kernel, _kernel_line(engine, machine))
 
 

@@ -94,15 +94,18 @@ class ImageRequest:
 
     @property
     def images(self) -> str:
+        """The directory of the builds, one directory per key."""
         return os.path.join(self.state_dir, "images")
 
     def order(self, host: Host) -> Order:
+        """The image to build, with its key. Reads inputs on this machine."""
         content = content_of(host, self.recipe, self.source)
         packages = tuple(sorted({*self.recipe.packages, *self.packages}))
         key = self.recipe.key(packages=packages, content=content)
         return Order(recipe=self.recipe, key=key, packages=packages, mirror=self.mirror, source=self.source)
 
     def path(self, key: str) -> str:
+        """The file of the image with this key; it need not exist."""
         return os.path.join(self.images, key, self.recipe.file)
 
 
@@ -190,6 +193,7 @@ def _order(value: Mapping[str, Value], recipe: Recipe) -> Order:
 
 
 def manifest_of(host: Host, place: str) -> Optional[dict[str, Any]]:
+    """The manifest of the build in directory `place`; None when there is none."""
     data = host.read(os.path.join(place, "manifest.json"))
     return parse_json(data) if data is not None else None
 

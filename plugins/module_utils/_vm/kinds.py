@@ -272,6 +272,7 @@ def known_hosts_path(state_dir: str) -> str:
 
 
 def host_key_path(directory: str) -> str:
+    """A machine's own key, by which ssh knows it."""
     return os.path.join(directory, "host_key")
 
 
@@ -280,6 +281,7 @@ def _seed_path(host_key: str) -> str:
 
 
 def ssh_key_path(state_dir: str) -> str:
+    """The private key that all machines accept; the public one has the suffix .pub."""
     return os.path.join(state_dir, "ssh_key")
 
 
@@ -288,6 +290,7 @@ def console_path(directory: str) -> str:
 
 
 def definition_of(host: Host, directory: str) -> Optional[dict[str, Value]]:
+    """The machine in this directory as it was recorded before its last start; None when there is no machine."""
     data = host.read(_definition(directory))
     return parse_json(data) if data is not None else None
 

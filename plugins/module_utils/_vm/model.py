@@ -68,10 +68,12 @@ class VmRequest:
 
     @property
     def present(self) -> bool:
+        """Whether the machines are to exist, running or not."""
         return self.state != "absent"
 
     @property
     def engines(self) -> Mapping[str, Engine]:
+        """The table of engines by name, in the order in which `auto` tries them."""
         return engines(self.uml_kernel)
 
     @property

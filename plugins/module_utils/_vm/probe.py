@@ -37,6 +37,8 @@ _PROBE_MIB = 256
 
 @dataclass(frozen=True)
 class Choice:
+    """The engine of the machines, and the reason in a few words."""
+
     engine: str
     why: str
     probed: bool = True  # False: the choice may change once the image exists
@@ -135,6 +137,7 @@ def _refusal(host: Host, engine: Engine, progress: Progress, *, image: str, cach
 
 
 def kernel_request(engine: Engine, *, cache_dir: str) -> ImageRequest:
+    """The request for the image of the engine's kernel."""
     recipe = RECIPES[engine.kernel]
     return ImageRequest(name=recipe.name, recipe=recipe, cache_dir=cache_dir)
 

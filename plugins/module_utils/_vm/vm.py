@@ -269,6 +269,7 @@ def preflight(host: Host, desired: VmRequest, engine: Engine, *, starting: int, 
 
 
 def available_memory_mib(host: Host) -> int:
+    """Memory that new programs can get, in whole MiB; 0 when the kernel does not say."""
     return read_meminfo(host).get("MemAvailable", 0) // 2**20
 
 
