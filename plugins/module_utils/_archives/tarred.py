@@ -44,11 +44,14 @@ class Damaged(ValueError):
 
 
 class Source(Protocol):
-    def read(self, size: int, /) -> Optional[bytes]: ...
+    def read(self, size: int, /) -> Optional[bytes]:
+        """At most `size` bytes; none at the end."""
 
 
 @dataclass
 class Member:
+    """An entry of an archive. `kind` is FILE, DIRECTORY, or another constant of this module."""
+
     name: str  # as written, without a leading "./"
     kind: str
     size: int  # bytes of a file

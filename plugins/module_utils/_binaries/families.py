@@ -117,6 +117,7 @@ class Family:
         }
 
     def component(self, name: str) -> Component:
+        """The component of that name, which the family must have."""
         return next(component for component in self.components if component.name == name)
 
     def stamp_flags(self, version: str) -> list[str]:

@@ -38,6 +38,8 @@ class Maker:
         self._downloads: dict[str, Downloads] = {}
 
     def make(self, host: Host, path: str) -> None:
+        """Make the binary at `path`, one of the request's. It is recorded last, so a killed run leaves none that is
+        incomplete."""
         build, name = self._builds[path], os.path.basename(path)
         start = host.monotonic()
         self.clear(host)

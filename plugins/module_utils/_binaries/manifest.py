@@ -47,6 +47,7 @@ class Manifest:
         return replace(self, programs={**self.programs, name: program})
 
     def without(self, name: str) -> Manifest:
+        """The manifest without this binary, which it need not have."""
         return replace(self, programs={key: program for key, program in self.programs.items() if key != name})
 
 
@@ -96,6 +97,7 @@ class Hashed:
         return sha256
 
     def keep(self, host: Host) -> None:
+        """Save what `sha256` has hashed since the last call. Fails silently: the next run then hashes again."""
         new, self._new = self._new, {}
         for directory in sorted({os.path.dirname(path) for path in new}):
             manifest = read_manifest(host, directory)

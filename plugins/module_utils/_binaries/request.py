@@ -44,12 +44,14 @@ class Build:
 
     @property
     def directory(self) -> str:
+        """The name of the build's directory in the cache: equal recipes give equal names."""
         key = _digest(self.recipe)[:12]
         parts = [self.family.name, self.version, "" if self.source == GO else self.source, key]
         return "-".join(part for part in parts if part)
 
     @property
     def label(self) -> str:
+        """The version, for people."""
         return self.version or "of the given path"
 
 
@@ -65,6 +67,7 @@ class BinariesRequest:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def path(self, build: Build, name: str) -> str:
+        """Where the cache has this binary of the build."""
         return os.path.join(self.state_dir, build.directory, name)
 
     @property
@@ -113,6 +116,7 @@ def read_pinned(host: Host, family: Family, version: str, *, root: str) -> Optio
 def go_recipe(
     host: Host, family: Family, version: str, pinned: Pinned, toolchain: golang.Toolchain, *, root: str
 ) -> dict[str, Value]:
+    """Everything that decides the content of binaries that are compiled here. Builds with equal recipes are the same."""
     recipe: dict[str, Value] = {
         "source": GO,
         "version": version,
@@ -127,10 +131,12 @@ def go_recipe(
 
 
 def release_base(family: Family, release_urls: Mapping[str, Any]) -> str:
+    """The address below which the family's releases are: the user's, else the publisher's. Without a slash at the end."""
     return str(release_urls.get(family.name) or family.release.base).rstrip("/")
 
 
 def release_recipe(version: str, base: str) -> dict[str, Value]:
+    """Everything that decides the content of binaries that are downloaded from `base`."""
     return {"source": RELEASE, "version": version, "platform": f"linux/{golang.architecture()}", "from": base}
 
 

@@ -77,11 +77,13 @@ def judge_v2(answer: Response) -> str:
 
 
 def judge_v3_root(answer: Response) -> str:
+    """The problem with the list of documents; "" if there is none."""
     paths = _json(answer).get("paths")
     return "" if isinstance(paths, dict) and "api/v1" in paths else f"status {answer.status}, no path api/v1"
 
 
 def judge_v3_group(answer: Response) -> str:
+    """The problem with the document of api/v1; "" if there is none."""
     components = _json(answer).get("components")
     if not isinstance(components, dict) or not components.get("schemas"):
         return f"status {answer.status}, no schemas for api/v1"

@@ -61,6 +61,7 @@ class Place:
 
     @property
     def path(self) -> str:
+        """The path of the ConfigMap in the API."""
         return f"/api/v1/namespaces/{self.namespace}/configmaps/{self.record}"
 
 
@@ -98,6 +99,8 @@ class Boundary:
     def count(
         self, failed: Collection[str] = (), done: Collection[str] = (), *, batches: int = 0, ended: str = ""
     ) -> Answer:
+        """Record results of a batch. `batches` is added to the number of batches; `ended` is why this slice ends the
+        whole run, "" if it does not."""
         return self._write(lambda own: own.add(failed, done, batches=batches, ended=ended), failed=failed)
 
     def write_report(self, path: str, text: str) -> None:

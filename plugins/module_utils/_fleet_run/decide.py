@@ -70,4 +70,5 @@ def refuse(request: FleetRunRequest, state: RunState) -> None:
 
 
 def foreign_error(kind: str, name: str) -> BallastError:
+    """The error for an object of somebody else where the run needs one of its own."""
     return MESSAGES.error("fleet-run-foreign", kind=kind, name=name)

@@ -39,10 +39,12 @@ class SliceRecord:
     ended: str = ""
 
     def claim(self, holder: str) -> SliceRecord:
+        """The record with the pod `holder` at work; a pod that it replaces is among `former`."""
         former = (*self.former, self.holder) if self.holder not in ("", holder) else self.former
         return replace(self, holder=holder, former=former)
 
     def begin(self, batch: Collection[str]) -> SliceRecord:
+        """The record with these hosts at work, except those that have their outcome."""
         return replace(self, begun=tuple(sorted({*self.begun, *batch} - {*self.failed, *self.done})))
 
     def add(
@@ -66,11 +68,14 @@ class SliceRecord:
 
 @dataclass(frozen=True)
 class Record:
+    """The whole run: the run is over when more than `max_fail` hosts failed."""
+
     max_fail: int
     slices: Mapping[str, SliceRecord] = field(default_factory=dict)
 
     @property
     def failed(self) -> frozenset[str]:
+        """Failed hosts of all slices."""
         return frozenset(host for row in self.slices.values() for host in row.failed)
 
     @property
@@ -80,6 +85,7 @@ class Record:
 
     @property
     def why(self) -> str:
+        """Why no slice may begin another batch; "" while they may."""
         ended = [f"{name} ended the run: {row.ended}" for name, row in self.slices.items() if row.ended]
         if ended:
             return ended[0]
@@ -88,6 +94,7 @@ class Record:
         return f"{len(self.failed)} nodes of the whole run failed, and max_fail allows {self.max_fail}"
 
     def of(self, name: str) -> SliceRecord:
+        """The record of a slice; an empty one before the slice was claimed."""
         return self.slices.get(name, SliceRecord())
 
 

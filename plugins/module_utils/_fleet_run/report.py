@@ -31,6 +31,8 @@ class FleetReport:
 
 
 def merge_reports(request: FleetRunRequest, record: Record, reports: Mapping[str, Mapping[str, Any]]) -> FleetReport:
+    """`reports` are by slice. A slice without report counts by its record; a failure that is recorded outweighs a
+    report."""
     if not request.acts:
         return _preview(reports, request)
     rows: dict[str, tuple[str, str]] = {}
@@ -89,6 +91,7 @@ def _rows(rows: Any) -> dict[str, tuple[str, str]]:
 
 
 def in_one_line(text: object, *, limit: int = 200) -> str:
+    """Untrusted text for a line of output: shortened to `limit` characters, without control characters."""
     return plain_text(shorten(str(text), limit=limit))
 
 
@@ -120,4 +123,5 @@ def with_earlier(rows: Mapping[str, Any], earlier: SliceRecord) -> dict[str, tup
 
 
 def is_done(row: tuple[str, str]) -> bool:
+    """Whether the node needs no further run. `row` is an outcome and its text."""
     return row[0] in (CONFIRMED, UNCHANGED)

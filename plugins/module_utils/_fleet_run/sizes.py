@@ -35,6 +35,7 @@ def find_size_problems(slices: Mapping[str, Sequence[str]]) -> list[BallastError
 
 
 def report_text(report: Mapping[str, Any]) -> str:
+    """The report as JSON that fits into a ConfigMap. One that is too long loses its texts."""
     text = json.dumps(report, sort_keys=True)
     return text if len(text) <= TEXT_BYTES else _short_text(report)
 

@@ -65,6 +65,7 @@ class RunState:
 
     @property
     def is_terminating(self) -> bool:
+        """Whether the Namespace is being removed."""
         return bool(mapping_in(self.namespace, "metadata").get("deletionTimestamp"))
 
     @property

@@ -72,6 +72,8 @@ class Played:
 
 @dataclass(frozen=True)
 class Settings:
+    """What the run's Secret has for this slice. `inventory` is in the form of a YAML inventory."""
+
     playbook: str
     acts: bool
     forks: int
@@ -84,6 +86,7 @@ class Settings:
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    """The exit status of the pod."""
     host = LocalHost()
     try:
         place = place_of(arguments, environ)
@@ -103,6 +106,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def place_of(arguments: Sequence[str], environ: Mapping[str, str]) -> Place:
+    """The slice of this pod. BallastError when arguments or environment are not those of a Job of a fleet run."""
     try:
         (job,) = arguments
         index, namespace, pod = (environ[name] for name in ("JOB_COMPLETION_INDEX", "BALLAST_NAMESPACE", "BALLAST_POD"))
@@ -112,6 +116,7 @@ def place_of(arguments: Sequence[str], environ: Mapping[str, str]) -> Place:
 
 
 def read_settings(host: Host, name: str) -> Settings:
+    """`name` is that of the slice."""
     settings, inventory = host.read(f"{INPUT}/settings.json"), host.read(f"{INPUT}/{name}.json.gz")
     if settings is None or inventory is None:
         raise MESSAGES.error("fleet-run-worker", reason=f"{INPUT} has no settings, or none for {name}")

@@ -274,6 +274,7 @@ class ImageArchiveRequest:
 
     @property
     def state_dir(self) -> str:
+        """The directory of the archive."""
         return os.path.dirname(self.path)
 
     @classmethod

@@ -48,6 +48,7 @@ def _with_digest(host: Host, image: Image, file: File) -> File:
 
 
 def read_agent(file: File) -> FileEntry:
+    """The collection's program that the file names, as one executable archive for Python."""
     agent = _agent(file.agent or "")
     return FileEntry(path=file.path, data=build_archive(agent.main, agent.packages), mode=0o644)
 

@@ -54,6 +54,7 @@ class Source:
 
     @property
     def has_installed(self) -> bool:
+        """Whether packages that are installed on this machine serve as source."""
         return not self.suite
 
 

@@ -53,6 +53,8 @@ _CONTAINER = re.compile(
 
 @dataclass(frozen=True)
 class Kubelet:
+    """A node's kubelet, running or not."""
+
     service: str  # "" if it runs in no service
     argv: tuple[str, ...]  # its command; for an embedded kubelet its flags; empty if it does not run
     pid: Optional[int]

@@ -251,6 +251,7 @@ _OWNERS = {owner.name: owner for owner in OWNERS}
 
 
 def kube_proxy_owners() -> list[Owner]:
+    """Owners on whose nodes this collection leaves kube-proxy alone."""
     return [owner for owner in OWNERS if owner.kube_proxy]
 
 

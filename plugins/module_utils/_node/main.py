@@ -11,4 +11,5 @@ from .features import FEATURES
 
 
 def main(*hidden: str) -> None:
+    """`hidden` are parameters of the caller, which are no feature."""
     run_features(FEATURES, hidden)

@@ -41,6 +41,7 @@ class Row(Reader):
                 self.faults.add("readiness-key-missing", path, key=key)
 
     def read(self, key: str, parse: Parser[T], default: T) -> T:
+        """The parsed value; `default` for a missing key, and for a value that `parse` refuses."""
         return self.faults.take(self.at(key), self.values[key], parse, default) if key in self.values else default
 
     def part(self, key: str, required: Collection[str], optional: Collection[str] = ()) -> Row:
@@ -49,6 +50,7 @@ class Row(Reader):
         return Row(self.values.get(key), faults, self.at(key), required, optional)
 
     def texts(self, key: str) -> tuple[str, ...]:
+        """The list at `key`; "" for each entry that is not text."""
         return tuple(self.faults.take(path, value, text, "") for path, value in self.items(key))
 
     def entries(self, key: str) -> list[tuple[str, str, object]]:
@@ -60,12 +62,14 @@ class Row(Reader):
 
 
 def text(value: Any) -> str:
+    """The text, as `clean` returns it. Wrong for anything else."""
     if isinstance(value, str):
         return clean(value)
     raise Wrong("text")
 
 
 def parse_filled(value: Any) -> str:
+    """As `text`. Wrong for nothing but white space, too."""
     stripped = text(value)
     if not stripped.strip():
         raise Wrong("text that is not empty")
@@ -73,6 +77,7 @@ def parse_filled(value: Any) -> str:
 
 
 def number(value: Any) -> Optional[float]:
+    """A finite number, or None for null. Wrong for anything else."""
     parsed = _finite(value)
     if value is not None and parsed is None:
         raise Wrong("a finite number or null")

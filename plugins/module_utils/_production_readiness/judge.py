@@ -82,6 +82,8 @@ class Exercised:
 
 @dataclass(frozen=True)
 class JudgedFeature:
+    """A feature on all hosts. `light` is its worst one."""
+
     feature: Feature
     light: str
     places: tuple[Place, ...]
@@ -89,6 +91,7 @@ class JudgedFeature:
 
     @property
     def is_on(self) -> bool:
+        """Whether it is on on at least one host."""
         return any(place.state == ON for place in self.places)
 
 
@@ -100,6 +103,7 @@ def worst(lights: Iterable[str]) -> str:
 def judge(
     features: Sequence[Feature], hosts: Sequence[HostReport], exercises: Sequence[Exercise]
 ) -> tuple[JudgedFeature, ...]:
+    """In the order of `features`."""
     return tuple(_judge_feature(feature, hosts, exercises) for feature in features)
 
 

@@ -36,6 +36,7 @@ def make_report(
     exercises: Sequence[Exercise],
     at: str,
 ) -> Json:
+    """`at` is the time of the run, RFC 3339 in UTC. `verdict` is the worst light, `status` what it means for the run."""
     verdict = worst([*(feature.light for feature in judged), *(problem.light for problem in problems), GREEN])
     fails = any(problem.fails for problem in problems)
     return {

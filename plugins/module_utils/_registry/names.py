@@ -75,6 +75,7 @@ def list_directories(host: Host) -> list[tuple[str, str]]:
 
 
 def list_registered_names(host: Host) -> list[str]:
+    """In no particular order. HostError when others could have written the list."""
     require_private(host, REGISTRY)
     return [name[: -len(_SUFFIX)] for name in host.listdir(REGISTRY) if name.endswith(_SUFFIX)]
 
