@@ -110,11 +110,14 @@ class Answer:
 
     @property
     def why(self) -> str:
+        """Why there is no result; "" when there is one."""
         return self.refusal.line if self.refusal is not None else self.loss
 
 
 @dataclass(frozen=True)
 class Reason:
+    """An error of the collection, as the verdict shows it."""
+
     id: str
     line: str
     text: str  # what, why, what to do
@@ -147,15 +150,18 @@ class Verdict:
     fate: str = "nothing was changed"  # text on the node's state, for when it cannot be reached any more
 
     def learn(self, result: Mapping[str, Any]) -> None:
+        """Take over what a result says about the node."""
         self.node_name, self.mode, self.armed = result["node_name"], result["mode"], result["armed"]
         if isinstance(result.get("previous_mode"), str):
             self.previous_mode = result["previous_mode"]
 
     def add(self, id: str, **fields: str) -> str:
+        """Add the reason `id`. Returns FAILED, the outcome."""
         self.reasons.append(Reason.of(MESSAGES.error(id, **fields)))
         return FAILED
 
     def lost(self, what: str, why: str) -> str:
+        """Add that there was no response to `what`, one of the kinds of `Call`. Returns FAILED, the outcome."""
         return self.add("migrate-node-lost", what=_WHAT[what], why=why, fate=self.fate)
 
     def as_result(self, *, began: float, seconds: float) -> dict[str, Any]:

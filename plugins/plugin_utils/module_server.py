@@ -54,6 +54,8 @@ _ORDER_SECONDS = 10.0  # in which a connected client must send its order
 
 @dataclass(frozen=True)
 class Order:
+    """A module to run; `directory` is its working directory."""
+
     module: str  # name by which Python imports it
     directory: str
     environment: dict[str, str]
@@ -61,6 +63,8 @@ class Order:
 
 
 class Ended(NamedTuple):
+    """The exit status and output of a module."""
+
     status: int
     stdout: bytes
     stderr: bytes

@@ -43,6 +43,7 @@ def read_here(path: str) -> Read:
 
 
 def size_here(path: str) -> int:
+    """In bytes; 0 for anything but a regular file, also for a link to one."""
     try:
         status = os.stat(path, follow_symlinks=False)
     except OSError:

@@ -48,6 +48,8 @@ _OF_LOGS = 10_000  # columns of a line in a log
 
 @dataclass(frozen=True)
 class Line:
+    """A line of progress. `mark` is OK, BAD or BUSY."""
+
     mark: str
     name: str
     seconds: float
@@ -175,9 +177,11 @@ class TaskLines:
 
     @property
     def has_subjects(self) -> bool:
+        """Whether an event has named a subject."""
         return bool(self._renderer.subjects)
 
     def take(self, event: Event) -> list[str]:
+        """The lines that this event completes, to be printed now."""
         return self._below(self._renderer.take(event))
 
     def live(self, *, now: float, width: int) -> str:

@@ -134,6 +134,7 @@ class Sized:
         return None
 
     def row(self, host: str) -> Result:
+        """The node's row in its leader's result; empty when there is none."""
         result = self.result(host, self.done) or {}
         name = self.request.details["name_of"][host]
         return next((row for row in result.get("nodes") or [] if row["name"] == name), {})

@@ -27,6 +27,7 @@ class Given:
     is_check: bool = False
 
     def is_true(self, host: str, name: str) -> bool:
+        """Whether the host's variable has one of the spellings of true. False when it is not set."""
         return str(self.host_value(host, name)).lower() in ("true", "yes", "1", "on")
 
 

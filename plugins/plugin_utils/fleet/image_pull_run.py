@@ -126,6 +126,7 @@ class Judged:
 
 
 def judged(stage: str, verdicts: Results) -> Judged:
+    """`verdicts` may be of several stages; only those of `stage` count."""
     rows = [row for row in verdicts.values() if row and row.get("stage") == stage]
     return Judged(
         begun=frozenset(host for row in rows for host in row["batch"]),

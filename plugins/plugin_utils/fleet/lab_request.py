@@ -26,6 +26,7 @@ _TOPOLOGY, _ARCHIVE = "lab_topology", "lab_archive"
 
 
 def find_lab_problems(given: Given) -> list[BallastError]:
+    """Reads the topology file and the archive if the variables name them."""
     of_files = [_find_topology_problem(given.value(_TOPOLOGY)), _find_archive_problem(given.value(_ARCHIVE))]
     return [*_find_value_problems(given), *(problem for problem in of_files if problem is not None)]
 

@@ -23,6 +23,7 @@ class Report:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def as_result(self) -> dict[str, Any]:
+        """For `register`; facts are on the top level."""
         return {"lines": list(self.lines), "failure": self.failure, **self.facts}
 
 
@@ -39,6 +40,7 @@ def first_line(text: object) -> str:
 
 
 def confirmation(prefix: str) -> list[str]:
+    """The lines at the end of a preview. `prefix` is that of the playbook's variables."""
     return [
         "this was a preview: nothing was changed",
         f"  do:    read what would happen above, then run the same command again with -e {prefix}_confirm=true",

@@ -202,4 +202,5 @@ REPORTS: Mapping[str, Callable[[Facts], Report]] = {
 
 
 def plan_text(plan: Mapping[str, Any]) -> bytes:
+    """JSON with sorted keys, for the plan file: equal plans give equal bytes."""
     return (json.dumps(plan, indent=1, sort_keys=True) + "\n").encode()

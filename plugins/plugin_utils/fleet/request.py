@@ -75,6 +75,7 @@ class Request:
 
     @property
     def prefix(self) -> str:
+        """The prefix of the playbook's variables."""
         return PLAYBOOKS[self.playbook].prefix
 
     @property
@@ -90,6 +91,7 @@ class Request:
 
     @classmethod
     def from_result(cls, result: Mapping[str, Any]) -> Request:
+        """The request from what `as_result` returned."""
         values: dict[str, Any] = {name: result[name] for name in cls.__dataclass_fields__}
         values.update({name: tuple(value) for name, value in values.items() if isinstance(value, list)})
         return cls(**values)

@@ -32,6 +32,7 @@ def silence_refusal(request: Request, silent: Mapping[str, str]) -> str:
 
 
 def batch_lines(request: Request, sizes: Sequence[int], what: str = "batches") -> list[str]:
+    """One line about the sizes of the batches; none without batches."""
     if not sizes:
         return []
     return [f"{what}: {_sizes_text(sizes)}; the run ends when more than {request.max_fail} nodes fail"]
