@@ -168,8 +168,8 @@ def main() -> None:
 
 
 def _detach() -> None:
-    """Continue as a child in a session of its own. The process that was started ends after that: the client kills what is left of
-    its group, and takes an open output for such a rest."""
+    """Continue as a child in a session of its own, without the output of the started process, which then ends. The client kills what
+    is left of that process's group, and takes an output that is still open for a sign that something is left."""
     detached, ready = os.pipe()
     if os.fork():
         os.close(ready)

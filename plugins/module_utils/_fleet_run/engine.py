@@ -159,7 +159,7 @@ class _Run:
         return state
 
     def _read(self) -> RunState:
-        """A user who has seen the run before may see it again, so missing rights are then waited for. At the start they are an error."""
+        """The state as read. Missing rights are an error at the start; later they are waited for, as this user has seen the run before."""
         if not self._uid:
             return read_run(self._request, self._api)
         return wait_for_rights(self._ctx.host, lambda: read_run(self._request, self._api))
@@ -201,8 +201,8 @@ class _Run:
         self.report = report
 
     def _write_logs(self, pods: Sequence[PodState], *, is_last: bool = False) -> bool:
-        """The end of each pod's log, as soon as the pod has ended. One that is evicted, or whose node is drained, takes it along when it ends:
-        its log is written again and again until then. Whether none is to be tried again."""
+        """Write the end of each pod's log: for the last time once the pod has ended. A pod that is evicted, or whose node is drained, takes
+        its log along when it ends, so it is written at every look until then. Returns whether all were written for the last time."""
         for pod in pods:
             if pod.name not in self._logged:
                 log = self._log(pod.name)
@@ -217,8 +217,8 @@ class _Run:
         return self._logged >= {pod.name for pod in pods}
 
     def _log(self, pod: str) -> Optional[str]:
-        """Of a pod that never ran, or is gone, there is none. None where the next look may be followed by another try; not by many, as the
-        API server asks the pod's machine, which may be lost."""
+        """The log, or a line that says why there is none: the pod never ran, or is gone. None if a later look may try again: a few
+        times only, as the API server asks the pod's machine, which may be lost."""
         path = f"{namespace_path(self._request.namespace)}/pods/{pod}/log"
         try:
             return self._api.text(path, {"limitBytes": str(_LOG_BYTES), "tailLines": "20000"})

@@ -68,7 +68,7 @@ class SliceRecord:
 
 @dataclass(frozen=True)
 class Record:
-    """The whole run: the run is over when more than `max_fail` hosts failed."""
+    """The whole run: over when more than `max_fail` hosts failed, or when a slice has ended it."""
 
     max_fail: int
     slices: Mapping[str, SliceRecord] = field(default_factory=dict)

@@ -119,8 +119,8 @@ class FleetRunRequest:
 
     @cached_property
     def digest(self) -> str:
-        """Of all that a run is made from: another one is another run. But ssh adds host keys to its file whenever it likes, and each job of AWX
-        has its own number."""
+        """A digest of everything that a run is made from: a request with another digest is another run. It leaves out ssh's file of host
+        keys, to which ssh adds keys at any time, and the number of an AWX job."""
         total = hashlib.sha256()
         lasting = replace(self, inventory=_without_job(self.inventory))
         image = {"image": self.image.encode(), "parallelism": str(self.parallelism).encode()}
@@ -225,7 +225,8 @@ def _of_names(hosts: Sequence[str]) -> list[BallastError]:
 
 
 def _read(name: str, path: Any, host: Host, problems: list[BallastError]) -> Optional[bytes]:
-    """As a kubeconfig is: one that other users may write is refused, as it decides who is trusted. None where there is no file."""
+    """The content of a file that decides who is trusted, so one that other users may write is refused, as a kubeconfig is. None
+    without a path, and for a missing file, which is a problem."""
     if not path:
         return None
     data = host.read_trusted(path)

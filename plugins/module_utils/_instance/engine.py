@@ -299,7 +299,8 @@ def _group(instance: Instance) -> str:
 
 
 def _refuse_ignored_keys(desired: InstancesRequest, instance: Instance, host: Host) -> None:
-    """Of the user's part of its KubeletConfiguration. A kubelet starts without those that it does not know, and says so in its log alone."""
+    """Refuse keys in the user's part of the KubeletConfiguration that the kubelet does not know. It starts without them, and only
+    its log names them."""
     pid = service_pid(host, service_target(desired, instance, "kubelet")) if instance.kubelet else None
     if pid is None:
         return

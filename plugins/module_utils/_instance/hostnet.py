@@ -93,6 +93,7 @@ class HostNetworkRequest:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any], host: Host) -> HostNetworkRequest:
+        """Raises Problems with every input error. Reads which of the node ports are taken on this host."""
         problems: list[BallastError] = []
         check_name(params["lab"], "lab", problems)
         if params["state"] == "present":

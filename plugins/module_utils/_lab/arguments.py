@@ -19,7 +19,7 @@ from .resolve import Lab
 
 
 def find_argument_problems(lab: Lab) -> list[BallastError]:
-    """Of those that the control plane of this lab sets itself."""
+    """An error for each argument that the lab's control plane sets itself, or that is for a program it does not have."""
     if not any(lab["arguments"].values()):
         return []
     plane = lab["control_plane"]

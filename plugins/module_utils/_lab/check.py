@@ -214,6 +214,7 @@ class CheckEngine(ResourceEngine[CheckRequest]):
         return []
 
     def measure(self, ctx: Context[CheckRequest], cluster: Cluster) -> None:
+        """Wait until everything works, for `summary`. An error leaves what was measured until then."""
         try:
             if ctx.desired.by_kubeadm:
                 _wait_for_nodes(ctx.desired, cluster, ctx.host, ctx.progress)

@@ -82,6 +82,7 @@ class VmRequest:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> VmRequest:
+        """Raises Problems with every input error. For `state: absent` it has only the state directory."""
         state_dir, state = os.path.normpath(params["state_dir"]), params["state"]
         problems: list[BallastError] = []
         for option in ("state_dir", "cache_dir"):

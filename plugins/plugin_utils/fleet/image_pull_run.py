@@ -155,7 +155,7 @@ def kubelets_stage(request: Request, before: Result, verdicts: Results) -> Repor
 
 def removal_stage(request: Request, before: Result, kubelets: Result, verdicts: Results) -> Report:
     """`kubelets` has the facts of the previous stage: proxies are removed where no kubelet uses them any more. The facts are those of this
-    stage, and `nodes_done`, `nodes_failed` and `stopped` of the previous stage."""
+    stage, `nodes_done` and `nodes_failed` of the previous stage, and `stopped`: whether a stage before this one was stopped."""
     previous_stage = judged(KUBELETS, verdicts)
     done, details = previous_stage.begun - previous_stage.failed, request.details
     in_use = {details["machine_of"][node] for node in before["nodes"] if node not in done}

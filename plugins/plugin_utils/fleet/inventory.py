@@ -26,8 +26,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def own_variables(variables: Mapping[Any, Any], of_the_run: Collection[str] = ()) -> dict[str, Any]:
-    """As what JSON has; `of_the_run` are names of variables of the machine that begins it. Untemplated: a worker that reads them makes
-    templates of the same texts as Ansible does here, and of no others, as those that a host has written."""
+    """The host's own variables as JSON data, without `of_the_run`, names of variables of the machine that begins the run. Expressions
+    stay as written: a worker evaluates the same texts that Ansible would here, and never a text that a host has written."""
     left_out = {*_OF_ANSIBLE, *_OF_PLAYBOOKS, *of_the_run}
     facts = variables.get("ansible_facts") or {}
     return {
@@ -40,8 +40,8 @@ def own_variables(variables: Mapping[Any, Any], of_the_run: Collection[str] = ()
 def variables_of_localhost(
     variables: Mapping[str, Any], known: Collection[str], extra: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Those that the playbook reads of localhost, from all that localhost has, as own_variables gives them: those that it knows, and those that
-    expressions in these and in `extra` name. How Ansible connects to this machine is not for a pod, where these are variables of hosts too."""
+    """Those of `variables`, in the form of `own_variables`, that the playbook reads on localhost: the `known` ones, and those that
+    expressions in these and in `extra` name. Connection variables are left out: in a pod they would apply to hosts too."""
     chosen = set[str]()
     names = [*known, *_named_in(list(extra.values()))]
     while names:

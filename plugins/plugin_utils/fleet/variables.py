@@ -46,7 +46,7 @@ def known_names(host: Host, prefixes: Iterable[str]) -> list[str]:
 
 
 def own_variables(host: Host, prefix: str) -> Mapping[str, Mapping[str, Any]]:
-    """Of the playbooks of a prefix, without it: their argument specs."""
+    """Argument specs of the playbooks' own variables with this prefix, by name without it."""
     rows: Mapping[str, Mapping[str, Any]] = _document(host, OWN)[prefix]
     return rows
 

@@ -369,7 +369,7 @@ def _as_pod(balloon: Balloon) -> Pod:
 
 
 def key_of(item: Object) -> Key:
-    """Namespace, empty for a Node, and name. BallastError when the object has no name."""
+    """Namespace, empty for a Node, and name. PeerError `balloon-object` when the object has no name."""
     metadata = mapping(item, "metadata", "an object")
     name = text(metadata, "name", "an object")
     if not name:

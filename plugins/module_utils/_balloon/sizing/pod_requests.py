@@ -100,7 +100,7 @@ def _parse(written: str) -> int:
 
 
 def mapping(values: Object, name: str, where: str) -> Object:
-    """The object in field `name`; empty when it is missing or null. BallastError, naming `where`, for anything else."""
+    """The object in field `name`; null counts as absent. `where` names the whole in messages, here and below."""
     value = values.get(name)
     if value is None:
         return {}
@@ -110,7 +110,7 @@ def mapping(values: Object, name: str, where: str) -> Object:
 
 
 def rows(values: Object, name: str, where: str) -> Sequence[Object]:
-    """The list of objects in field `name`; empty when it is missing or null. BallastError for anything else."""
+    """The list of objects in field `name`; null counts as absent."""
     value = values.get(name)
     if value is None:
         return []
@@ -120,7 +120,7 @@ def rows(values: Object, name: str, where: str) -> Sequence[Object]:
 
 
 def text(values: Object, name: str, where: str) -> str:
-    """The string in field `name`; empty when it is missing. BallastError for anything else, also for null."""
+    """The string in field `name`; null is an error."""
     value = values.get(name, "")
     if not isinstance(value, str):
         raise _wrong(where, f"{name} is not text")
@@ -128,7 +128,7 @@ def text(values: Object, name: str, where: str) -> str:
 
 
 def whole(values: Object, name: str, where: str) -> int:
-    """The integer in field `name`; 0 when it is missing. BallastError for anything else, also for null."""
+    """The integer in field `name`; null is an error."""
     value = values.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int):
         raise _wrong(where, f"{name} is not a whole number")

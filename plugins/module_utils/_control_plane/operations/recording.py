@@ -35,7 +35,7 @@ class Recording:
         self._journal.done(step)
 
     def remove(self, resource: Resource) -> None:
-        """Also where the journal cannot be written."""
+        """Remove it even if the journal cannot be written."""
         step = _step(resource, before=resource.value, after=ABSENT)
         # Remove before recording, as the disk may be full.
         self._engine.change(step, self._ctx, after=ABSENT, before=step.before)

@@ -28,7 +28,7 @@ def pair(path: str, why: str, *, certificate: str, key: str) -> Flags:
 
 
 def front_proxy_trust(request: ControlPlaneRequest) -> Flags:
-    """Flags by which a process believes the API server, with its front-proxy certificate, who the client is."""
+    """Flags by which a process takes a client's name from the API server, which shows its front-proxy certificate."""
     return flags(
         "the API server's word, given as front proxy, for who asks",
         ("requestheader-client-ca-file", request.pki(FRONT_PROXY_CA)),
@@ -54,7 +54,7 @@ def listen_flags(request: ControlPlaneRequest, port: str) -> Flags:
 
 
 def kubeconfigs(request: ControlPlaneRequest, component: str) -> Flags:
-    """The flags of a component that is a client of the API server, and has it authenticate its own clients."""
+    """Flags that name the component's kubeconfig: as a client of the API server, which authenticates its own clients too."""
     path = kubeconfig_path(request, component)
     return flags(
         "its own client of the API server",

@@ -77,5 +77,5 @@ class Deployment:
 
     @property
     def stop_seconds(self) -> int:
-        """At least a minute; with a longer drain that, and time for the answers after it."""
+        """The drain, and time for the answers after it; at least a minute."""
         return max(_STOP_SECONDS, math.ceil(self.settings.drain) + _AFTER_DRAIN_SECONDS)

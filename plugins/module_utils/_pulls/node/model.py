@@ -102,6 +102,7 @@ class ImagePullsRequest:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> ImagePullsRequest:
+        """Raises Problems with every input error. All levels are empty for `state: absent`."""
         problems: list[BallastError] = []
         kubelet = _kubelet(params, problems)
         runtime = without_unset(params["runtime"] or {})

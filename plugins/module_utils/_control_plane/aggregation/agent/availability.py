@@ -92,7 +92,7 @@ class AvailabilityController:
         self._woken.set()
 
     def replace_access(self, access: Access) -> None:
-        """Starts a pass with the new access at once; a pass that runs ends with the former one."""
+        """Start a pass with the new access at once; a pass under way ends with the former one."""
         self._access = access
         self.wake()
 

@@ -39,7 +39,7 @@ def refuse_malformed(status: HTTPStatus, reason: str) -> Refusal:
 
 
 def parse_connect(head: bytes) -> tuple[str, int]:
-    """Host, in lower case and without brackets, and port. `head` ends with an empty line. Refusal where it is none."""
+    """Host, in lower case and without brackets, and port. `head` ends with an empty line. Refusal for any other request."""
     line, *fields = head[: -len(HEAD_END)].split(b"\r\n")
     match = _LINE.fullmatch(line)
     if match is None or not all(_FIELD.fullmatch(field) for field in fields):
