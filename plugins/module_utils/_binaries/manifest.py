@@ -32,6 +32,8 @@ _TICK_SECONDS = 2
 
 @dataclass(frozen=True)
 class Program:
+    """A binary as it was recorded. `size` is in bytes."""
+
     sha256: str
     size: int
     version: str  # as reported by the binary: "v1.37.1+lab"

@@ -54,6 +54,8 @@ class ImageFacts:
 
 @dataclass(frozen=True)
 class ArchiveFacts:
+    """`size` is that of the file, in bytes."""
+
     size: int
     images: tuple[ImageFacts, ...]
     definitions: Any  # JSON, as given to the module; None when the archive is not ours

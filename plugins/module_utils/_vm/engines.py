@@ -18,6 +18,8 @@ KEY_PLACEHOLDER = "@ssh-key@"  # the plan does not know the key, which an earlie
 
 @dataclass(frozen=True)
 class Kernel:
+    """Paths of what a machine boots, besides its root disk."""
+
     modules: str  # image of the kernel's modules
     vmlinuz: str = ""  # empty if the engine's program is the kernel; the program itself for our own User Mode Linux
     initrd: str = ""
@@ -25,6 +27,8 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Disk:
+    """A read-only disk of the user's: the image `path`, which the guest mounts at `mount`."""
+
     path: str
     mount: str
 

@@ -56,6 +56,8 @@ INFO_SPEC: Mapping[str, Mapping[str, Any]] = {"state_dir": {"type": "path", "req
 
 @dataclass(frozen=True)
 class VmRequest:
+    """`key_owner` is the uid that owns the ssh key. Empty options are unset."""
+
     state_dir: str
     state: str = "present"
     engine: str = AUTO

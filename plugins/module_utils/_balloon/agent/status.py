@@ -29,6 +29,8 @@ class NodeNote:
 
 @dataclass(frozen=True)
 class Notes:
+    """What the reconciler does now. `moving`: it resizes nodes."""
+
     nodes: Mapping[str, NodeNote] = field(default_factory=dict)
     problems: tuple[str, ...] = ()  # of its own work, or of the cluster's objects
     moving: bool = False
