@@ -22,11 +22,11 @@ from itertools import chain
 from typing import NoReturn, Optional
 
 from .._core.host.gc_pause import pause_collection
+from .._core.kube.kubectl_list import OtherLayout, iterate_items
 from .._core.text.decode import Faults, Reader, show, text
 from .._core.text.errors import BallastError, Problems
 from .frontends import assign_frontends
 from .gates import SERVICE_CIDRS, Release, given_gates
-from .kubectl_list import OtherLayout, iterate_items
 from .messages import MESSAGES
 from .model import FamilyView, NodeView, ServicePort
 from .nodes import Node, build_node_views, parse_node

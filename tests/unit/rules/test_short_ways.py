@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.kubectl_list import OtherLayout, iterate_items
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.decode import Faults, Reader
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, UserError
 from ansible_collections.ballast.kube.plugins.module_utils._rules import parse, services, slices
-from ansible_collections.ballast.kube.plugins.module_utils._rules.kubectl_list import OtherLayout, iterate_items
 from ansible_collections.ballast.kube.plugins.module_utils._rules.model import Endpoint
 from ansible_collections.ballast.kube.plugins.module_utils._rules.reading import WORDS
 from tests.unit.rules.given import NODE_IPS, Object, endpoint, endpoint_slice, node, service, snapshot
