@@ -124,23 +124,21 @@ class Informer(Generic[R]):
                     self._ended.wait(_UNSERVED_SECONDS)
                     continue
                 self._watch(api, resource)
-                self._ended.wait(backoff(0))  # of a server that closes at once, too
-            except (
-                Exception
-            ) as error:  # also a bug: a thread that ended would follow nothing from then on, and not say so
-                self._lose(
-                    resource, error if isinstance(error, BallastError) else _watch_error(resource, error), failed
-                )
+                self._ended.wait(backoff(0))  # a server may close each watch at once
+            # Also a bug: if this thread ended, nothing would follow the resource any more, and nobody would be told.
+            except Exception as error:
+                self._lose(resource, error, failed)
                 failed += 1
 
-    def _lose(self, resource: R, error: BallastError, failed: int) -> None:
-        """List it again: later, where that has `failed` before."""
+    def _lose(self, resource: R, error: Exception, failed: int) -> None:
+        """Record why the resource is lost, and wait until it may be listed again. `failed`: attempts since the last list."""
+        reason = error if isinstance(error, BallastError) else _watch_error(resource, error)
         with self._lock:
             self._versions.pop(resource.name, None)
-            since, _before = self._lost.get(resource.name, (self._clock(), error))
-            self._lost[resource.name] = (since, error)
+            since, _before = self._lost.get(resource.name, (self._clock(), reason))
+            self._lost[resource.name] = (since, reason)
         self._ring()
-        if error.id != "core-api-gone" or failed:  # of too old a version there is nothing to wait for
+        if reason.id != "core-api-gone" or failed:  # if only the version was too old, a new list helps at once
             self._ended.wait(backoff(failed))
 
     def _watch(self, api: Api, resource: R) -> None:
