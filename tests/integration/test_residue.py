@@ -179,7 +179,7 @@ def clean(node: Node, mode: str, **options: Any) -> dict[tuple[str, str], tuple[
 
 def audited(node: Node, mode: str) -> list[str]:
     backend = backend_named(mode, node)
-    found = find_stale_rules(read_facts(node, KernelReading(node, backend), mode), backend)
+    found = find_stale_rules(read_facts(node, KernelReading(node, backend), mode), backend, in_force=True)
     return [one.found for one in found]
 
 
