@@ -44,7 +44,6 @@ ACCEPTED = (
 )
 REFUSED = {  # by configuration, the paths that we name
     "healthzBindAddress: 127.0.0.1:0": ["healthzBindAddress"],
-    "hostnameOverride: ' '": ["hostnameOverride"],
     "healthzBindAddress: localhost:99": ["healthzBindAddress"],
     "metricsBindAddress: 127.0.0.1:70000": ["metricsBindAddress"],
     "metricsBindAddress: 127.0.0.1:http": ["metricsBindAddress"],
@@ -70,4 +69,9 @@ REFUSED = {  # by configuration, the paths that we name
     ],
 }
 # What kube-proxy takes, and we do not: it ignores keys that it does not know, and schedulers are the kernel's.
-STRICTER = {"foo: 1": ["foo"], "ipvs: {scheduler: foo}": ["ipvs.scheduler"], "nftables: {bit: 1}": ["nftables.bit"]}
+STRICTER = {
+    "foo: 1": ["foo"],
+    "ipvs: {scheduler: foo}": ["ipvs.scheduler"],
+    "nftables: {bit: 1}": ["nftables.bit"],
+    "hostnameOverride: ' '": ["hostnameOverride"],  # which kube-proxy refuses only when it runs
+}
