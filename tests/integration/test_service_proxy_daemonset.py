@@ -138,7 +138,9 @@ def test_a_pod_serves_a_labelled_service_on_its_node_and_takes_its_rules_with_it
         adhoc.module("service_proxy_daemonset", **where, state="absent")
         assert not _answers(lab, "n2", address)
         assert TABLE not in _in_node(lab, "n2", "nft", "list", "tables").stdout
-        assert "ballast-service-proxy" not in lab.kubectl("get", "all,configmap,serviceaccount", "-n", "kube-system")
+        # The cluster removes the pods after their DaemonSet.
+        objects = ("get", "all,configmap,serviceaccount", "-n", "kube-system")
+        assert eventually(lambda: "ballast-service-proxy" not in lab.kubectl(*objects), seconds=SECONDS)
 
 
 def _answers(lab: Lab, node: str, address: str) -> bool:
