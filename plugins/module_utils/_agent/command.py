@@ -157,8 +157,7 @@ async def reload_for_ever(
         try:
             fields = take(read_config(agent, config))
         except BallastError as error:
-            problems = error.problems if isinstance(error, Problems) else (error,)
-            faults = "; ".join(problem.in_one_line for problem in problems)
+            faults = "; ".join(problem.in_one_line for problem in Problems.of(error))
             log.event("reload-refused", config=config, error=faults, kept="the settings that were in effect")
             continue
         log.event("reloaded", config=config, **fields)

@@ -246,20 +246,16 @@ def _parse_all(features: Mapping[str, Feature[Any]], params: Params, host: Host)
         try:
             requests[name] = _parse(features[name], params[name], host)
         except BallastError as error:
-            problems += _each(_in_feature(name, error))
+            problems += Problems.of(_in_feature(name, error))
     Problems.raise_if(problems)
     return requests
 
 
 def _in_feature(name: str, error: BallastError) -> BallastError:
     """Prefix each problem with the feature it belongs to."""
-    for problem in _each(error):
+    for problem in Problems.of(error):
         problem.text = problem.text if problem.text.startswith(f"{name}: ") else f"{name}: {problem.text}"
     return error
-
-
-def _each(error: BallastError) -> tuple[BallastError, ...]:
-    return error.problems if isinstance(error, Problems) else (error,)
 
 
 def _together(results: Mapping[str, Result]) -> Result:

@@ -18,7 +18,7 @@ from .._core.text.errors import BallastError, Problems
 from .resolve import Lab
 
 
-def find_argument_problems(lab: Lab) -> list[BallastError]:
+def find_reserved_arguments(lab: Lab) -> list[BallastError]:
     """An error for each argument that the lab's control plane sets itself, or that is for a program it does not have."""
     if not any(lab["arguments"].values()):
         return []
@@ -37,8 +37,6 @@ def find_argument_problems(lab: Lab) -> list[BallastError]:
     request = ControlPlaneRequest.from_params({**{name: row.get("default") for name, row in MAKE.items()}, **options})
     try:
         checked_flags(request, prefix="")
-    except Problems as several:
-        return [*several.problems]
-    except BallastError as one:
-        return [one]
+    except BallastError as error:
+        return [*Problems.of(error)]
     return []

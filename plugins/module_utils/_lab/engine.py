@@ -41,7 +41,7 @@ from .._registry.names import (
     registration,
 )
 from .addons.catalog import ADDONS
-from .arguments import find_argument_problems
+from .arguments import find_reserved_arguments
 from .host_services import choose_service_network, fence_services, parse_route, reach_services, read_held
 from .ip_family import IP_FAMILIES, IPV4, VERSIONS
 from .lost import LOST_KINDS, find_lost, lost_resources, remaining_resources
@@ -159,7 +159,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
     lab["sizes"] = {node["name"]: sizes[node["name"]] for node in lab["nodes"] if node["name"] in sizes}
     lab["archives"] = _merge_archives(params["archive"], previous)
     lab["programs"] = record_of(programs)
-    Problems.raise_if([*_find_clashes(host, lab), *find_argument_problems(lab)])
+    Problems.raise_if([*_find_clashes(host, lab), *find_reserved_arguments(lab)])
     known = {node["name"] for node in previous["nodes"]} if previous else set()
     new_nodes = sum(node["name"] not in known for node in lab["nodes"])
     new_addons = tuple(name for name in request.addons if name not in (previous or {}).get("addons", ()))

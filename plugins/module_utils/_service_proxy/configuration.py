@@ -255,10 +255,8 @@ def _rule_problems(data: Values) -> Sequence[BallastError]:
     """Faults in types, keys and the settings of rules. None of them depends on the node or the family."""
     try:
         parse_config(data, backend=NFTABLES, family=4, node=NodeView(""))
-    except Problems as problems:
-        return problems.problems
-    except UserError as problem:
-        return (problem,)
+    except UserError as error:
+        return Problems.of(error)
     return ()
 
 

@@ -125,7 +125,7 @@ class Informer(Generic[R]):
                     continue
                 self._watch(api, resource)
                 self._ended.wait(backoff(0))  # a server may close each watch at once
-            # Also a bug: if this thread ended, nothing would follow the resource any more, and nobody would be told.
+            # Also a bug: if this thread ended, nothing would follow the resource any more, and no status would say so.
             except Exception as error:
                 self._lose(resource, error, failed)
                 failed += 1

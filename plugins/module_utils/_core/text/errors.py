@@ -78,6 +78,11 @@ class Problems(UserError):
         if problems:
             raise Problems(problems)
 
+    @staticmethod
+    def of(error: BallastError) -> tuple[BallastError, ...]:
+        """Each error that `error` stands for: those of a Problems, else itself."""
+        return error.problems if isinstance(error, Problems) else (error,)
+
 
 class HostError(BallastError):
     exit_code = 3

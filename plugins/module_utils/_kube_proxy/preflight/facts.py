@@ -213,10 +213,9 @@ def _current_configs(
         return {}
     try:
         return _configs(change.config, change.from_mode, views)
-    except Problems as error:
-        unread.append(("kube-proxy's current configuration", "; ".join(problem.text for problem in error.problems)))
     except BallastError as error:
-        unread.append(("kube-proxy's current configuration", error.text))
+        texts = "; ".join(problem.text for problem in Problems.of(error))
+        unread.append(("kube-proxy's current configuration", texts))
     return {}
 
 

@@ -133,10 +133,8 @@ def _build_resources(desired: ImagePullsRequest, host: Host, recorded: tuple[Rec
         if settings:
             try:
                 resources += make()
-            except Problems as error:
-                problems += error.problems
             except BallastError as error:
-                problems.append(error)
+                problems += Problems.of(error)
     Problems.raise_if(problems)
     return resources
 

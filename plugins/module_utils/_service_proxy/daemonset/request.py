@@ -121,8 +121,6 @@ def _find_misplaced(config: Mapping[str, Any]) -> Iterator[BallastError]:
 def _configuration(text: str, problems: list[BallastError]) -> Optional[Configuration]:
     try:
         return parse_configuration(text, name="config")
-    except Problems as several:
-        problems += several.problems
-    except UserError as problem:
-        problems.append(problem)
+    except UserError as error:
+        problems += Problems.of(error)
     return None

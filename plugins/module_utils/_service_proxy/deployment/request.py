@@ -72,10 +72,8 @@ class Deployment:
         warnings: tuple[BallastError, ...] = ()
         try:
             warnings = parse_configuration(as_text(document), name="config").warnings
-        except Problems as several:
-            problems += several.problems
-        except UserError as problem:
-            problems.append(problem)
+        except UserError as error:
+            problems += Problems.of(error)
         Problems.raise_if(problems)
         return cls(PRESENT, params["state_dir"], document, name, warnings, USER)
 
